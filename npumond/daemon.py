@@ -1,0 +1,211 @@
+"""The daemon: where all objects meet, and their life from start to end.
+
+`build` passes each object what it needs; nothing is looked up anywhere else. `Daemon.run` runs them in one task group:
+an error that nobody expects ends all of them, and the service manager starts the daemon again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+import structlog
+
+import npumond
+from npumond import api
+from npumond.config import describe, load
+from npumond.config.settings import Config
+from npumond.errors import ConfigError
+from npumond.judge import Judge
+from npumond.latest import Latest
+from npumond.model import Snapshot
+from npumond.rules import Transition
+from npumond.ruleset import rules_of
+from npumond.sampler import Sampler
+from npumond.sinks.http.server import HttpServer
+from npumond.sources.npu import NpuSettings, NpuSource
+from npumond.sources.process import ProcessSource
+from npumond.sources.roundtrip import RoundtripSource
+from npumond.sources.self import SelfSource
+from npumond.sources.source import Source
+from npumond.worker.client import WorkerOptions
+from npumond.worker.prober import roundtrip
+from npumond.worker.supervisor import Supervisor
+
+log = structlog.get_logger("npumond")
+
+PROBE_COUNT = 10
+PROBE_DEADLINE_S = 30.0
+"""The first context on a chip takes seconds; one that takes longer than this is hung."""
+
+STOP_DEADLINE_S = 4.0
+"""For everything after SIGTERM; a service manager that waits less than 5 s is to see a clean end."""
+
+
+class Daemon:
+    """Everything that runs, built once."""
+
+    def __init__(self, config: Config, path: Path | None, scenario: str, environ: Mapping[str, str]) -> None:
+        self._config = config
+        self._path = path
+        self._environ = environ
+        self._stopping = asyncio.Event()
+        self._reload_wanted = asyncio.Event()
+        self._reload_ok = True
+        self._reload_errors: tuple[str, ...] = ()
+        self._configured_at = time.time()
+        self.snapshots: Latest[Snapshot] = Latest()
+        self.judge = Judge(rules_of(config), _tell_transition)
+        self.supervisor = Supervisor(WorkerOptions.of(config.driver, scenario), environ, _tell_worker)
+        self.npu = NpuSource(self.supervisor, NpuSettings.of(config), time.monotonic)
+        normal_s = config.sampling.normal
+        sources: tuple[Source, ...] = (
+            self.npu,
+            *self._roundtrip_source(),
+            ProcessSource(normal_s, self._worker_pid, time.monotonic),
+            self._self_source(normal_s),
+        )
+        self.sampler = Sampler(sources, self.snapshots, self.judge, time.monotonic, time.time)
+        self.http = HttpServer(
+            config.server.listen,
+            snapshots=self.snapshots,
+            status=self.status,
+            alerts=self.judge.alerts,
+            devices=lambda: api.devices_json(self.snapshots.get()),
+            ready=self.ready,
+            reload=self.reload if config.server.reload_endpoint else None,
+        )
+
+    def _roundtrip_source(self) -> Iterator[RoundtripSource]:
+        probe, library = self._config.driver.latency_probe, self._config.driver.acl_library
+        if probe.enabled:
+            yield RoundtripSource(
+                probe.interval,
+                lambda: self.supervisor.facts,
+                partial(roundtrip, library=library, count=PROBE_COUNT, deadline_s=PROBE_DEADLINE_S),
+                time.monotonic,
+            )
+
+    def _self_source(self, interval_s: float) -> SelfSource:
+        return SelfSource(
+            interval_s,
+            time.monotonic,
+            time.time,
+            sources=lambda: self.sampler.states,
+            counters={
+                "npumond_driver_calls_total": lambda: self.npu.calls.items(),
+                "npumond_worker_restarts_total": lambda: (((why,), n) for why, n in self.supervisor.restarts.items()),
+                "npumond_missed_slots_total": lambda: self.sampler.missed.items(),
+            },
+            gauges={
+                "npumond_config_last_reload_successful": lambda: float(self._reload_ok),
+                "npumond_config_last_reload_success_timestamp_seconds": lambda: round(self._configured_at, 3),
+                "npumond_event_loop_lag_seconds": lambda: self.sampler.lag_s,
+            },
+        )
+
+    async def run(self) -> None:
+        """Serve until `stop`. Raises `ListenError` when an address cannot be had, before anything else is started."""
+        await self.http.start()
+        log.info("listening", addresses=[str(address) for address in self.http.bound], node=self._config.node)
+        self._listen_to_signals()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                running = [
+                    tasks.create_task(self.supervisor.run(), name="worker"),
+                    tasks.create_task(self.sampler.run(), name="sampler"),
+                    tasks.create_task(self._reload_when_told(), name="reload"),
+                ]
+                await self._stopping.wait()
+                for task in running:
+                    task.cancel()
+        finally:
+            async with asyncio.timeout(STOP_DEADLINE_S):
+                await self.http.stop()
+            log.info("stopped")
+
+    def stop(self) -> None:
+        """End `run`; may be called more than once."""
+        self._stopping.set()
+
+    # What the API shows.
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether a first complete round was made and at least one chip is fresh; if not, why."""
+        snapshot = self.snapshots.get()
+        if snapshot is None or not snapshot.devices:
+            return False, self.supervisor.trouble or "no complete round yet"
+        if not any(state.up for state in snapshot.devices):
+            return False, "no chip answers: " + snapshot.devices[0].reason
+        return True, ""
+
+    def status(self) -> dict[str, object]:
+        """``/api/v1/status``."""
+        return {
+            "node": self._config.node,
+            "version": npumond.__version__,
+            "ready": self.ready()[0],
+            "driver": api.driver_json(self.supervisor.facts, self.supervisor.trouble, self.supervisor.searched),
+            "sources": api.sources_json(self.sampler.states, time.monotonic()),
+            "targets": [],
+            "config": {
+                "path": str(self._path) if self._path is not None else None,
+                "last_reload_ok": self._reload_ok,
+                "errors": list(self._reload_errors),
+                "settings": describe(self._config),
+            },
+        }
+
+    def _worker_pid(self) -> int | None:
+        return self.supervisor.worker.pid if self.supervisor.worker is not None else None
+
+    # Signals and the configuration.
+
+    def _listen_to_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        loop.add_signal_handler(signal.SIGHUP, self._reload_wanted.set)
+
+    async def _reload_when_told(self) -> None:
+        while True:
+            await self._reload_wanted.wait()
+            self._reload_wanted.clear()
+            await self.reload()
+
+    async def reload(self) -> tuple[bool, str]:
+        """Read the configuration again; a bad one leaves the old one in force. Gives success, or why not."""
+        try:
+            config = load(self._path, self._environ)
+            rules = rules_of(config)
+        except ConfigError as error:
+            self._reload_ok, self._reload_errors = False, error.mistakes
+            log.error("reload_failed", mistakes=list(error.mistakes))
+            return False, str(error)
+        waiting = [key for key in ("server", "driver", "node") if getattr(config, key) != getattr(self._config, key)]
+        self.judge.rules = rules
+        self.npu.configure(NpuSettings.of(config))
+        self._config = config
+        self._reload_ok, self._reload_errors, self._configured_at = True, (), time.time()
+        log.info("reloaded", path=str(self._path), at_next_start=waiting)
+        return True, ""
+
+
+def _tell_transition(transition: Transition) -> None:
+    alert = transition.alert
+    # A value that swings about its threshold is pending every few seconds: for people only what fired is news.
+    told = {"firing": log.warning, "resolved": log.info}
+    say = told.get(transition.after, log.debug)
+    say(
+        f"alert_{transition.after}",
+        rule=alert.rule, severity=alert.severity, labels=alert.labels, value=alert.value, summary=alert.summary,
+    )  # fmt: skip
+
+
+def _tell_worker(event: str, fields: dict[str, object]) -> None:
+    say = log.info if event in ("driver_open", "worker_output") else log.warning
+    say(event, **fields)

@@ -1,0 +1,119 @@
+"""The sampler: one loop for each group of each source, on monotonic slots, and the snapshot made of what they give.
+
+A slot that passes while the round before still runs is missed and counted, never made up for. Every finished round
+makes a new snapshot out of the newest batches that are not too old; nothing waits in a queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from npumond.latest import Latest
+from npumond.model import Batch, DeviceState, Sample, Snapshot, SourceState
+from npumond.sources.source import Sampled, Source
+
+Judge = Callable[[Snapshot], Sequence[Sample]]
+"""Judges a snapshot by the rules and gives the samples that tell of it."""
+
+BatchKey = tuple[str, str, str]
+
+
+def assemble(batches: Iterable[Batch], now: float) -> Mapping[str, tuple[Sample, ...]]:
+    """Samples by family out of all batches that are not too old. Of two samples of one series the first is kept."""
+    families: dict[str, dict[tuple[str, tuple[str, ...]], Sample]] = {}
+    for batch in batches:
+        if batch.expires_at >= now:
+            for sample in batch.samples:
+                families.setdefault(sample.family, {}).setdefault((sample.suffix, sample.labels), sample)
+    return {name: tuple(series.values()) for name, series in families.items()}
+
+
+class Sampler:
+    """Runs the sources and publishes snapshots."""
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        latest: Latest[Snapshot],
+        judge: Judge,
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
+    ) -> None:
+        self._sources = sources
+        self._latest = latest
+        self._judge = judge
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._batches: dict[BatchKey, Batch] = {}
+        self._devices: tuple[DeviceState, ...] = ()
+        self._states: dict[tuple[str, str], SourceState] = {}
+        self.missed: Counter[tuple[str, str]] = Counter()
+        """Slots missed, by source and group."""
+        self.lag_s = 0.0
+        """How late the loop woke for its last slot."""
+
+    @property
+    def states(self) -> tuple[SourceState, ...]:
+        """How the last round of every group of every source went."""
+        return tuple(self._states.values())
+
+    async def run(self) -> None:
+        """Run every loop until cancelled. An error that no source expects ends them all."""
+        async with asyncio.TaskGroup() as loops:
+            for source in self._sources:
+                for group in source.intervals:
+                    loops.create_task(self._loop(source, group), name=f"sample-{source.name}-{group}")
+
+    async def round(self, source: Source, group: str) -> None:
+        """One round of one group, and the snapshot that follows from it."""
+        started_at = self._clock()
+        sampled = await source.sample(group)
+        self._note(source.name, group, sampled, started_at)
+        for batch in sampled.batches:
+            self._batches[batch.source, batch.group, batch.key] = batch
+        if sampled.devices is not None:
+            self._devices = sampled.devices
+        self.publish()
+
+    def publish(self) -> None:
+        """Make a snapshot of the newest batches, judge it, and let the readers have it."""
+        now = self._clock()
+        self._batches = {key: batch for key, batch in self._batches.items() if batch.expires_at >= now}
+        seen = self._snapshot(now, assemble(self._batches.values(), now))
+        verdicts: dict[str, tuple[Sample, ...]] = {}
+        for sample in self._judge(seen):
+            verdicts[sample.family] = (*verdicts.get(sample.family, ()), sample)
+        self._latest.set(self._snapshot(now, {**seen.families, **verdicts}))
+
+    def _snapshot(self, now: float, families: Mapping[str, tuple[Sample, ...]]) -> Snapshot:
+        return Snapshot(
+            at=now, wall_at=self._wall_clock(), families=families, devices=self._devices, sources=self.states
+        )
+
+    def _note(self, source: str, group: str, sampled: Sampled, started_at: float) -> None:
+        now = self._clock()
+        before = self._states.get((source, group))
+        success = not sampled.reason
+        self._states[source, group] = SourceState(
+            source=source,
+            group=group,
+            success=success,
+            duration_s=now - started_at,
+            last_success_at=now if success else before.last_success_at if before is not None else None,
+            reason=sampled.reason,
+        )
+
+    async def _loop(self, source: Source, group: str) -> None:
+        slot = self._clock()
+        while True:
+            await asyncio.sleep(max(0.0, slot - self._clock()))
+            self.lag_s = max(0.0, self._clock() - slot)
+            await self.round(source, group)
+            interval_s = source.intervals[group]
+            slot += interval_s
+            missed = max(0, int((self._clock() - slot) // interval_s))
+            if missed:
+                self.missed[source.name, group] += missed
+                slot += missed * interval_s

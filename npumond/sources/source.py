@@ -1,0 +1,38 @@
+"""What the sampler asks of a source."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from npumond.model import Batch, DeviceState
+
+
+class Sampled(Struct, frozen=True, kw_only=True):
+    """What one round of one group gave."""
+
+    batches: tuple[Batch, ...] = ()
+    """Each replaces the earlier batch of the same source, group and key."""
+    devices: tuple[DeviceState, ...] | None = None
+    """The devices as they are now; None when this round says nothing about them."""
+    reason: str = ""
+    """Why the round failed; empty when it did not."""
+
+
+class Source(Protocol):
+    """Gives samples, group by group."""
+
+    @property
+    def name(self) -> str:
+        """Name in ``npumond_source_success{source}``."""
+        ...
+
+    @property
+    def intervals(self) -> dict[str, float]:
+        """Group to interval in seconds."""
+        ...
+
+    async def sample(self, group: str) -> Sampled:
+        """One round of one group. Failures that are expected come back as a reason and are not raised."""
+        ...

@@ -1,0 +1,43 @@
+"""What each chip is known to lack, so that it is not asked every second for what it cannot give.
+
+Why forget after a while: drivers are upgraded under a running daemon, containers get privileges, a chip that was split
+is whole again. "Unsupported" is true now, not for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from npumond.model import OutcomeKind, PhyId
+
+RECHECK_S = 600.0
+"""How long a chip's "no" is believed."""
+
+LACKING: frozenset[OutcomeKind] = frozenset({"unsupported", "denied"})
+
+
+class Capabilities:
+    """Remembers, per device and call, the last outcome and since when the call is known to be lacking.
+
+    Read and written by the lanes' threads; each entry belongs to one lane of one device, and single dictionary
+    operations are atomic, so there is no lock.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._last: dict[tuple[PhyId, str], OutcomeKind] = {}
+        self._ask_again_at: dict[tuple[PhyId, str], float] = {}
+
+    def lacks(self, device: PhyId, call: str) -> bool:
+        """Whether the chip said "no" to this call and it is too early to ask again."""
+        return self._ask_again_at.get((device, call), 0.0) > self._clock()
+
+    def answers(self, device: PhyId, call: str) -> bool:
+        """Whether the last time this call was made it gave readings."""
+        return self._last.get((device, call)) == "ok"
+
+    def note(self, device: PhyId, call: str, kind: OutcomeKind) -> None:
+        """Remember what came of a call."""
+        self._last[device, call] = kind
+        if kind in LACKING:
+            self._ask_again_at[device, call] = self._clock() + RECHECK_S

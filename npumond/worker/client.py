@@ -1,0 +1,250 @@
+"""The daemon's side of the process boundary: start a worker, ask it for rounds, know when it is gone.
+
+Why exec and not multiprocessing: the vendor's libraries must never see a fork after init, print on standard output, and
+may leave a process that cannot be killed. A plain child with its own socket has none of multiprocessing's helper
+processes, semaphores and at-exit waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+
+from msgspec import Struct
+
+from npumond.config.settings import Driver
+from npumond.errors import DriverError, WorkerError, WorkerGone
+from npumond.model import DeviceRound, DriverFacts, Lane, PhyId
+from npumond.worker.protocol import FrameReader, Hello, Message, OpenFailed, Read, RoundDone, encode
+
+KILL_WAIT_S = 2.0
+"""How long a killed worker is waited for. A process in uninterruptible sleep does not die; it is left behind."""
+
+MAX_LINE = 2000
+"""Characters of one line of the worker's output that are logged."""
+
+
+class WorkerOptions(Struct, frozen=True, kw_only=True):
+    """What a worker process is started with."""
+
+    backend: str = "auto"
+    dcmi_library: str | None = None
+    acl_library: str | None = None
+    hccn_tool: str | None = None
+    scenario: str = "mixed"
+
+    @classmethod
+    def of(cls, driver: Driver, scenario: str) -> WorkerOptions:
+        """What the configuration says; the scenario matters to the simulated driver only."""
+        return cls(
+            backend=driver.backend,
+            dcmi_library=driver.dcmi_library,
+            acl_library=driver.acl_library,
+            hccn_tool=driver.hccn_tool,
+            scenario=scenario,
+        )
+
+    def arguments(self) -> list[str]:
+        """Command-line arguments of the worker module."""
+        named = (
+            ("--backend", self.backend),
+            ("--dcmi-library", self.dcmi_library),
+            ("--acl-library", self.acl_library),
+            ("--hccn-tool", self.hccn_tool),
+            ("--scenario", self.scenario),
+        )
+        return [part for name, value in named if value is not None for part in (name, value)]
+
+
+def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The worker's environment: ours, without what would bend device numbers or make the libraries chatty.
+
+    ASCEND_RT_VISIBLE_DEVICES renumbers ACL's devices and is documented as not usable together with DCMI.
+    """
+    kept = {name: value for name, value in environ.items() if name != "ASCEND_RT_VISIBLE_DEVICES"}
+    kept["ASCEND_SLOG_PRINT_TO_STDOUT"] = "0"
+    return kept
+
+
+class WorkerProcess(asyncio.Protocol):
+    """One worker process from its start to its end."""
+
+    def __init__(self, on_output: Callable[[str], None]) -> None:
+        self._on_output = on_output
+        self._frames = FrameReader()
+        self._hello: asyncio.Future[DriverFacts] = asyncio.get_running_loop().create_future()
+        self._gone = asyncio.get_running_loop().create_future()
+        self._transport: asyncio.WriteTransport | None = None
+        self._process: asyncio.subprocess.Process | None = None
+        self._draining: list[asyncio.Task[None]] = []
+        self._outstanding: dict[tuple[PhyId, Lane], float] = {}
+        self._arrived: dict[Lane, list[DeviceRound]] = {}
+        self._progress = asyncio.Event()
+
+    @classmethod
+    async def start(
+        cls, options: WorkerOptions, environ: Mapping[str, str], on_output: Callable[[str], None]
+    ) -> WorkerProcess:
+        """Start a process; it greets when its driver is open (see `facts`)."""
+        worker = cls(on_output)
+        ours, theirs = socket.socketpair()
+        try:
+            worker._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "npumond.worker", "--socket", str(theirs.fileno()), *options.arguments(),
+                pass_fds=(theirs.fileno(),),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=worker_environment(environ),
+                start_new_session=True,  # Ctrl-C at the terminal is for the daemon, which then ends the worker
+            )  # fmt: skip
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        loop = asyncio.get_running_loop()
+        await loop.create_connection(lambda: worker, sock=ours)
+        worker._drain_output(worker._process)
+        return worker
+
+    @property
+    def pid(self) -> int | None:
+        """Process id, None before the start."""
+        return self._process.pid if self._process is not None else None
+
+    async def facts(self, deadline_s: float) -> DriverFacts:
+        """What the driver found. Raises `DriverError` when none opened, `WorkerGone`, `WorkerError` at the deadline."""
+        try:
+            async with asyncio.timeout(deadline_s):
+                return await asyncio.shield(self._hello)
+        except TimeoutError:
+            raise WorkerError(f"the driver did not finish its initialisation within {deadline_s:g} s") from None
+
+    async def ended(self) -> str:
+        """Wait for the worker's end; says how it ended."""
+        return str(await asyncio.shield(self._gone))
+
+    async def exit_status(self) -> int | None:
+        """Exit status of a worker that ended, negative for a signal; None when it is still there after a moment."""
+        if self._process is None:
+            return None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(KILL_WAIT_S):
+                await self._process.wait()
+        return self._process.returncode
+
+    def outstanding_since(self, phy_id: PhyId, lane: Lane) -> float | None:
+        """Loop time since which this lane of this device owes an answer; None when it owes none."""
+        return self._outstanding.get((phy_id, lane))
+
+    async def round(self, lane: Lane, phy_ids: Sequence[PhyId], patience_s: float) -> list[DeviceRound]:
+        """Ask each device that owes no answer for a round of this lane, and wait for them for ``patience_s``.
+
+        Returns what has arrived in this lane since the last call, late answers to earlier rounds included; a device
+        that did not answer is simply not in it. Raises `WorkerGone` when the worker is no more.
+        """
+        if self._transport is None or self._gone.done():
+            raise WorkerGone(self._farewell())
+        loop = asyncio.get_running_loop()
+        free = tuple(phy_id for phy_id in phy_ids if (phy_id, lane) not in self._outstanding)
+        for phy_id in free:
+            self._outstanding[phy_id, lane] = loop.time()
+        if free:
+            self._transport.write(encode(Read(lane, free)))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                await self._all_in(lane, free)
+        return self._arrived.pop(lane, [])
+
+    async def stop(self) -> bool:
+        """End the process; returns whether it is gone. Never waits longer than `KILL_WAIT_S`."""
+        if self._transport is not None:
+            self._transport.close()
+        if self._process is None:
+            return True
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        try:
+            async with asyncio.timeout(KILL_WAIT_S):
+                await self._process.wait()
+        except TimeoutError:
+            return False
+        finally:
+            for task in self._draining:
+                task.cancel()
+        return True
+
+    async def _all_in(self, lane: Lane, phy_ids: Sequence[PhyId]) -> None:
+        while any((phy_id, lane) in self._outstanding for phy_id in phy_ids):
+            if self._gone.done():
+                raise WorkerGone(self._farewell())
+            self._progress.clear()
+            await self._progress.wait()
+
+    def _farewell(self) -> str:
+        return str(self._gone.result()) if self._gone.done() else "the worker has not started"
+
+    # The socket.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's socket transports are not registered as WriteTransport, though they are it.
+        self._transport = cast("asyncio.WriteTransport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for message in self._frames.feed(data):
+                self._receive(message)
+        except WorkerError as error:
+            self._end(str(error))
+        self._progress.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end("the worker closed its socket" if exc is None else f"the worker's socket broke: {exc}")
+
+    def _receive(self, message: Message) -> None:
+        match message:
+            case RoundDone(done):
+                self._outstanding.pop((done.phy_id, done.lane), None)
+                self._arrived.setdefault(done.lane, []).append(done)
+            case Hello(facts) if not self._hello.done():
+                self._hello.set_result(facts)
+            case OpenFailed(text, code, searched) if not self._hello.done():
+                self._fail_hello(DriverError(text, code, searched))
+            case _:
+                raise WorkerError(f"the worker said {type(message).__name__} out of turn")
+
+    def _end(self, reason: str) -> None:
+        if not self._gone.done():
+            self._gone.set_result(reason)
+        if not self._hello.done():
+            self._fail_hello(WorkerGone(reason))
+        if self._transport is not None:
+            self._transport.close()
+        self._progress.set()
+
+    def _fail_hello(self, error: Exception) -> None:
+        self._hello.set_exception(error)
+        self._hello.exception()  # marks it as seen: nobody may be waiting when a worker is stopped early
+
+    # The output of the vendor's libraries.
+
+    def _drain_output(self, process: asyncio.subprocess.Process) -> None:
+        streams = (process.stdout, process.stderr)
+        self._draining = [
+            asyncio.create_task(self._drain(stream), name=f"worker-output-{process.pid}")
+            for stream in streams
+            if stream is not None
+        ]
+
+    async def _drain(self, stream: asyncio.StreamReader) -> None:
+        while chunk := await stream.read(1 << 16):
+            for line in chunk.decode("utf-8", "replace").splitlines():
+                if line.strip():
+                    self._on_output(line[:MAX_LINE])

@@ -1,0 +1,86 @@
+"""The worker's threads: one for each lane of each device, one in all for the tool.
+
+A vendor call blocks its thread and nothing else, since ctypes lets go of the interpreter meanwhile. In a lane calls
+follow one another, so at most one is outstanding per device and lane; a hung call costs its own lane only.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+
+from npumond.drivers.driver import Call, Driver, Scope
+from npumond.model import CallOutcome, Device, DeviceRound, Lane, PhyId
+from npumond.worker.capability import Capabilities
+
+Deliver = Callable[[DeviceRound], None]
+
+
+def calls_of_lane(driver: Driver, device: Device, lane: Lane) -> tuple[Call, ...]:
+    """The calls of one lane that are to be made through this device."""
+    speaks_for: dict[Scope, bool] = {"device": True, "card": device.first_of_card, "node": device.first_of_node}
+    return tuple(call for call in driver.calls(device) if call.lane == lane and speaks_for[call.scope])
+
+
+def make_round(
+    driver: Driver,
+    device: Device,
+    lane: Lane,
+    calls: Sequence[Call],
+    capabilities: Capabilities,
+    clock: Callable[[], float],
+) -> DeviceRound:
+    """Make each call of the lane once, leaving out what the chip lacks and stand-ins that are not needed."""
+    outcomes: list[CallOutcome] = []
+    skipped: list[str] = []
+    for call in calls:
+        if call.unless and capabilities.answers(device.phy_id, call.unless):
+            continue
+        if capabilities.lacks(device.phy_id, call.name):
+            skipped.append(call.name)
+            continue
+        outcome = driver.call(device, call.name)
+        capabilities.note(device.phy_id, call.name, outcome.kind)
+        outcomes.append(outcome)
+    return DeviceRound(device.phy_id, lane, clock(), tuple(outcomes), tuple(skipped))
+
+
+class Lanes:
+    """Hands rounds to the threads and delivers what they give. Threads start at a lane's first round and stay."""
+
+    def __init__(self, driver: Driver, devices: Sequence[Device], deliver: Deliver, clock: Callable[[], float]) -> None:
+        self._driver = driver
+        self._devices = {device.phy_id: device for device in devices}
+        self._deliver = deliver
+        self._clock = clock
+        self._capabilities = Capabilities(clock)
+        self._plans: dict[tuple[PhyId, Lane], tuple[Call, ...]] = {}
+        self._queues: dict[tuple[PhyId | None, Lane], queue.SimpleQueue[PhyId]] = {}
+
+    def start_round(self, lane: Lane, phy_ids: Sequence[PhyId]) -> None:
+        """Begin a round on these devices; each is delivered when it is done. Unknown ids are ignored."""
+        for phy_id in phy_ids:
+            if phy_id in self._devices:
+                self._queue(phy_id, lane).put(phy_id)
+
+    def _queue(self, phy_id: PhyId, lane: Lane) -> queue.SimpleQueue[PhyId]:
+        key = (None if lane == "tool" else phy_id, lane)
+        waiting = self._queues.get(key)
+        if waiting is None:
+            waiting = self._queues[key] = queue.SimpleQueue()
+            name = f"{lane}" if key[0] is None else f"{lane}-{phy_id}"
+            threading.Thread(target=self._work, args=(waiting, lane), name=name, daemon=True).start()
+        return waiting
+
+    def _work(self, waiting: queue.SimpleQueue[PhyId], lane: Lane) -> None:
+        while True:
+            device = self._devices[waiting.get()]
+            calls = self._plan(device, lane)
+            self._deliver(make_round(self._driver, device, lane, calls, self._capabilities, self._clock))
+
+    def _plan(self, device: Device, lane: Lane) -> tuple[Call, ...]:
+        key = (device.phy_id, lane)
+        if key not in self._plans:
+            self._plans[key] = calls_of_lane(self._driver, device, lane)
+        return self._plans[key]
