@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import sys
 import time
@@ -18,7 +19,8 @@ from npumond.config import load
 from npumond.config.notation import Listen, listen
 from npumond.config.settings import Config
 from npumond.errors import ConfigError, ListenError, NpumondError
-from npumond.worker.client import WorkerOptions
+from npumond.worker.client import worker_options
+from npumond.worker.protocol import WorkerOptions
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -133,7 +135,7 @@ def _configuration(options: argparse.Namespace) -> Config:
 
 
 def _worker(config: Config, options: argparse.Namespace) -> WorkerOptions:
-    return WorkerOptions.of(config.driver, options.simulate or DEFAULT_SCENARIO)
+    return worker_options(config.driver, options.simulate or DEFAULT_SCENARIO)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -193,23 +195,19 @@ def _devices(options: argparse.Namespace) -> int:
     config = _configuration(options)
 
     async def show() -> None:
-        async with Look(_worker(config, options), os.environ, once_settings(config)) as look:
-            once = await look.take((), ("fast", "normal"))
-            table = terminal.devices_table(api.devices_json(once.snapshot))
-            if not options.watch:
-                terminal.console().print(table)
-                return
-            with terminal.live(table) as screen:
+        worker = _worker(config, options)
+        async with Look(worker, os.environ, once_settings(config)) as look:
+            with terminal.Screen() as screen:
                 while True:
                     started_at = time.monotonic()
                     once = await look.take((), ("fast", "normal"))
-                    screen.update(terminal.devices_table(api.devices_json(once.snapshot)), refresh=True)
+                    screen.show(terminal.devices_table(api.devices_json(once.snapshot)))
+                    if not options.watch:
+                        return
                     await asyncio.sleep(max(0.0, WATCH_S - (time.monotonic() - started_at)))
 
-    try:
+    with contextlib.suppress(KeyboardInterrupt):  # how a person ends --watch
         asyncio.run(show())
-    except KeyboardInterrupt:  # how a person ends --watch
-        return EXIT_OK
     return EXIT_OK
 
 

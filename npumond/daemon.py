@@ -7,13 +7,12 @@ an error that nobody expects ends all of them, and the service manager starts th
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-
-import structlog
 
 import npumond
 from npumond import api
@@ -22,6 +21,7 @@ from npumond.config.settings import Config
 from npumond.errors import ConfigError
 from npumond.judge import Judge
 from npumond.latest import Latest
+from npumond.log import StateLog, logger
 from npumond.model import Snapshot
 from npumond.rules import Transition
 from npumond.ruleset import rules_of
@@ -32,11 +32,11 @@ from npumond.sources.process import ProcessSource
 from npumond.sources.roundtrip import RoundtripSource
 from npumond.sources.self import SelfSource
 from npumond.sources.source import Source
-from npumond.worker.client import WorkerOptions
+from npumond.worker.client import worker_options
 from npumond.worker.prober import roundtrip
 from npumond.worker.supervisor import Supervisor
 
-log = structlog.get_logger("npumond")
+log = logger()
 
 PROBE_COUNT = 10
 PROBE_DEADLINE_S = 30.0
@@ -60,7 +60,7 @@ class Daemon:
         self._configured_at = time.time()
         self.snapshots: Latest[Snapshot] = Latest()
         self.judge = Judge(rules_of(config), _tell_transition)
-        self.supervisor = Supervisor(WorkerOptions.of(config.driver, scenario), environ, _tell_worker)
+        self.supervisor = Supervisor(worker_options(config.driver, scenario), environ, _tell_worker)
         self.npu = NpuSource(self.supervisor, NpuSettings.of(config), time.monotonic)
         normal_s = config.sampling.normal
         sources: tuple[Source, ...] = (
@@ -119,6 +119,7 @@ class Daemon:
                     tasks.create_task(self.supervisor.run(), name="worker"),
                     tasks.create_task(self.sampler.run(), name="sampler"),
                     tasks.create_task(self._reload_when_told(), name="reload"),
+                    tasks.create_task(self._tell_changes(), name="tell"),
                 ]
                 await self._stopping.wait()
                 for task in running:
@@ -131,6 +132,15 @@ class Daemon:
     def stop(self) -> None:
         """End `run`; may be called more than once."""
         self._stopping.set()
+
+    async def _tell_changes(self) -> None:
+        """Log when a device or a source fails or recovers, and not each time it is looked at."""
+        news = News()
+        async for snapshot in self.snapshots:
+            for device in snapshot.devices:
+                news.tell("device", device.up, device.reason, device_id=device.device.phy_id)
+            for source in snapshot.sources:
+                news.tell("source", source.success, source.reason, source=source.source, group=source.group)
 
     # What the API shows.
 
@@ -193,6 +203,23 @@ class Daemon:
         self._reload_ok, self._reload_errors, self._configured_at = True, (), time.time()
         log.info("reloaded", path=str(self._path), at_next_start=waiting)
         return True, ""
+
+
+class News:
+    """Logs what failed and what recovered; that something was well from the start is no news."""
+
+    def __init__(self) -> None:
+        self._told = StateLog(log, time.monotonic)
+        self._failed: set[tuple[object, ...]] = set()
+
+    def tell(self, kind: str, well: bool, reason: str, **names: object) -> None:
+        """The state of one thing, which its names tell apart from others of its kind."""
+        key = (kind, *names.values())
+        if not well:
+            self._failed.add(key)
+            self._told.say(key, well, f"{kind}_failed", level=logging.WARNING, reason=reason, **names)
+        elif key in self._failed:
+            self._told.say(key, well, f"{kind}_recovered", level=logging.INFO, **names)
 
 
 def _tell_transition(transition: Transition) -> None:

@@ -23,7 +23,8 @@ from npumond.config import Listen
 from npumond.config.settings import Config
 from npumond.errors import DriverError, WorkerError
 from npumond.model import DriverFacts
-from npumond.worker.client import WorkerOptions, WorkerProcess
+from npumond.worker.client import WorkerProcess
+from npumond.worker.protocol import WorkerOptions
 
 Verdict = Literal["ok", "missing", "problem", "note"]
 """``missing`` and ``problem`` make the exit status 1; ``note`` is only told."""

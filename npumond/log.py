@@ -11,11 +11,20 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Hashable
-from typing import Literal, Protocol, TextIO
+from typing import Any, Literal, Protocol, TextIO
 
-import structlog
 from msgspec import Struct
-from structlog.typing import Processor
+
+# structlog imports rich wherever it is installed, for tracebacks that we do not use: 5 MiB in a daemon that is to be
+# small. Nobody else imports structlog, so that this comes first.
+_unwanted = "rich" not in sys.modules
+if _unwanted:
+    sys.modules["rich"] = None  # type: ignore[assignment]  # what makes its import fail
+import structlog  # noqa: E402
+from structlog.typing import Processor  # noqa: E402
+
+if _unwanted:
+    del sys.modules["rich"]
 
 Format = Literal["auto", "console", "json"]
 Level = Literal["debug", "info", "warning", "error"]
@@ -31,6 +40,12 @@ _SHARED: tuple[Processor, ...] = (
     structlog.stdlib.add_logger_name,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
 )
+
+
+def logger(name: str = "npumond") -> structlog.stdlib.BoundLogger:
+    """A logger of that name; it follows whatever `configure` said last."""
+    bound: structlog.stdlib.BoundLogger = structlog.get_logger(name)
+    return bound
 
 
 def configure(level: Level = "info", format: Format = "auto", stream: TextIO | None = None) -> None:  # noqa: A002 - the key's name
@@ -81,9 +96,9 @@ def _json() -> tuple[Processor, ...]:
 
 
 class Logger(Protocol):
-    """What writes a line; every structlog logger does."""
+    """What writes a line; every structlog logger does, and its signature is as loose as this."""
 
-    def log(self, level: int, event: str, /, **fields: object) -> object:
+    def log(self, level: int, event: str | None = None, *args: Any, **fields: Any) -> Any:
         """Write one line."""
 
 

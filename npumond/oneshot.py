@@ -17,7 +17,7 @@ from npumond.model import CallOutcome, DriverFacts, PhyId, Snapshot
 from npumond.rules import Alert, Rule, RuleState, alert_json, evaluate
 from npumond.sampler import assemble
 from npumond.sources.npu import MOST_PATIENCE_S, NpuSettings, NpuSource
-from npumond.worker.client import WorkerOptions
+from npumond.worker.protocol import WorkerOptions
 from npumond.worker.supervisor import Supervisor
 
 ROUNDS_OF_ONCE = ("fast", "normal", "slow", "tool")

@@ -22,12 +22,17 @@ BatchKey = tuple[str, str, str]
 
 def assemble(batches: Iterable[Batch], now: float) -> Mapping[str, tuple[Sample, ...]]:
     """Samples by family out of all batches that are not too old. Of two samples of one series the first is kept."""
-    families: dict[str, dict[tuple[str, tuple[str, ...]], Sample]] = {}
+    families: dict[str, list[Sample]] = {}
+    seen: dict[str, set[object]] = {}
     for batch in batches:
         if batch.expires_at >= now:
             for sample in batch.samples:
-                families.setdefault(sample.family, {}).setdefault((sample.suffix, sample.labels), sample)
-    return {name: tuple(series.values()) for name, series in families.items()}
+                series = (sample.labels, sample.suffix) if sample.suffix else sample.labels
+                known = seen.setdefault(sample.family, set())
+                if series not in known:
+                    known.add(series)
+                    families.setdefault(sample.family, []).append(sample)
+    return {name: tuple(samples) for name, samples in families.items()}
 
 
 class Sampler:

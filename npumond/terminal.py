@@ -6,6 +6,7 @@ The only module that imports rich.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -153,9 +154,29 @@ def catalogue_table() -> Table:
     return table
 
 
-def live(first: RenderableType) -> Live:
-    """A screen that is redrawn in place for as long as the context lasts."""
-    return Live(first, console=console(), auto_refresh=False, screen=False)
+class Screen:
+    """Shows a table again and again: in place on a terminal, one below the other in a pipe."""
+
+    def __init__(self) -> None:
+        self._console = console()
+        self._live = Live(console=self._console, auto_refresh=False) if self._console.is_terminal else None
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, table: RenderableType) -> None:
+        """Replace what is shown, or write it below."""
+        if self._live is not None:
+            self._live.update(table, refresh=True)
+        else:
+            self._console.print(table)
+            self._console.file.flush()
 
 
 def findings(found: Iterable[Finding]) -> Group:

@@ -7,6 +7,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import structlog
@@ -161,8 +162,8 @@ class Recorder:
     def __init__(self) -> None:
         self.lines: list[tuple[str, dict[str, object]]] = []
 
-    def log(self, level: int, event: str, /, **fields: object) -> None:
-        self.lines.append((event, fields))
+    def log(self, level: int, event: str | None = None, *args: Any, **fields: Any) -> Any:
+        self.lines.append((str(event), fields))
 
 
 class Scene:

@@ -15,7 +15,6 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
 from time import monotonic, perf_counter
 from typing import IO, cast
 
@@ -185,12 +184,12 @@ class HccnTool:
 
     def ask(self, phy_id: PhyId, topic: Topic) -> CallOutcome:
         """What the tool says of a chip; ``code`` is its exit status."""
-        if not Path(self._path).exists():
-            return CallOutcome(topic.name, "unsupported", 0, 0.0, detail=f"{self._path} is not there")
         with self._one_at_a_time:
             begun = perf_counter()
             try:
                 answer = self._run([self._path, "-i", str(phy_id), topic.option, "-g"])
+            except FileNotFoundError:
+                return CallOutcome(topic.name, "unsupported", 0, 0.0, detail=f"{self._path} is not there")
             except OSError as error:
                 kind: OutcomeKind = "denied" if isinstance(error, PermissionError) else "error"
                 return CallOutcome(topic.name, kind, error.errno or 0, 0.0, detail=f"{self._path}: {error.strerror}")
@@ -223,7 +222,7 @@ def _drain(process: subprocess.Popen[bytes], until: float) -> tuple[bytes, str]:
     output = bytearray()
     with selectors.DefaultSelector() as selector:
         selector.register(pipe, selectors.EVENT_READ)
-        while selector.select(max(0.0, until - monotonic())):
+        while (left := until - monotonic()) > 0 and selector.select(left):
             piece = os.read(pipe, 65536)
             if not piece:
                 return bytes(output), _reap(process, until)

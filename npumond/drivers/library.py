@@ -93,13 +93,25 @@ def _installed_at(root: Path) -> Path | None:
 def _try(candidate: str) -> tuple[ctypes.CDLL | None, str]:
     """The library or None, and what came of it in words."""
     if "/" in candidate:
-        if not Path(candidate).exists():
-            return None, f"{candidate}: not there"
+        trouble = _trouble_with(Path(candidate))
+        if trouble:
+            return None, f"{candidate}: {trouble}"
         _preload(Path(candidate).absolute().parent)
     try:
         return ctypes.CDLL(candidate, mode=_MODE), f"{candidate}: loaded"
     except OSError as error:
         return None, _failure(candidate, str(error))
+
+
+def _trouble_with(path: Path) -> str:
+    """Why the file cannot even be seen; empty when it can."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return "not there"
+    except OSError as error:
+        return error.strerror or "cannot be seen"
+    return ""
 
 
 def _failure(candidate: str, error: str) -> str:
@@ -113,7 +125,7 @@ def _preload(directory: Path) -> None:
     parent = directory.parent
     neighbours = (directory, directory / "driver", directory / "common", parent / "driver", parent / "common")
     for name in _DEPENDENCIES:
-        path = next((place / name for place in neighbours if (place / name).exists()), None)
+        path = next((place / name for place in neighbours if not _trouble_with(place / name)), None)
         if path is not None:
             try:
                 ctypes.CDLL(str(path), mode=_MODE)

@@ -45,10 +45,15 @@ class ReadingMap:
         self._top_processes = top_processes
         self._targets: dict[tuple[str, str], list[_Target]] = {}
         self._families_of_call: dict[str, set[str]] = {}
+        self._texts: dict[int, str] = {}
         for family, rank, source in reading_rows():
             if aliases or not family.alias:
                 self._targets.setdefault((source.call, source.field), []).append(_target(family, rank, source))
                 self._families_of_call.setdefault(source.call, set()).add(family.name)
+
+    def _text(self, number: int) -> str:
+        """The number as a label; one string for all the series of a device."""
+        return self._texts.setdefault(number, str(number))
 
     def samples(self, device: Device, outcomes: Iterable[CallOutcome]) -> list[Sample]:
         """One sample for each series that the outcomes can fill; the preferred source wins where several can."""
@@ -92,7 +97,7 @@ class ReadingMap:
         return Sample(target.family, self._labels(device, target, reading.key), value)
 
     def _labels(self, device: Device, target: _Target, key: tuple[str, ...]) -> tuple[str, ...]:
-        own = tuple(str(device.phy_id if name == "device_id" else device.card_id) for name in target.identity)
+        own = tuple(self._text(device.phy_id if name == "device_id" else device.card_id) for name in target.identity)
         labels = (*own, *target.fixed, *key)
         if target.family == PROCESS_FAMILY:
             return (*labels, self._process_name(int(key[0])))

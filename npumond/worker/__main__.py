@@ -7,7 +7,6 @@ which print; the daemon drains them into its log.
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import socket
@@ -15,27 +14,26 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 
+import msgspec
 from msgspec.structs import replace
 
 from npumond.drivers.driver import Driver
 from npumond.errors import DriverError
 from npumond.model import DeviceRound, DriverFacts
 from npumond.worker.lanes import Lanes
-from npumond.worker.protocol import FrameReader, Hello, Message, OpenFailed, Read, RoundDone, encode
+from npumond.worker.protocol import FrameReader, Hello, Message, OpenFailed, Read, RoundDone, WorkerOptions, encode
 
 STACK_BYTES = 1 << 20
 """Per lane thread. The vendor's calls put a few KB on the stack; the default of 8 MB costs address space 200-fold with
 64 devices."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(daemon: socket.socket, options: WorkerOptions) -> int:
     """Open the driver, greet, serve. Returns 0 when the daemon closed the socket, 1 when no driver could be opened."""
-    options = _arguments().parse_args(argv)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash in the vendor's library is to cost no disk
     threading.stack_size(STACK_BYTES)
-    daemon = socket.socket(fileno=options.socket)
     try:
         driver, facts = open_first(candidates(options))
     except DriverError as error:
@@ -46,36 +44,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="npumond.worker", description="Internal: started by the npumond daemon.")
-    parser.add_argument("--socket", type=int, required=True)
-    parser.add_argument("--backend", choices=("auto", "dcmi", "acl", "simulated"), default="auto")
-    parser.add_argument("--dcmi-library")
-    parser.add_argument("--acl-library")
-    parser.add_argument("--hccn-tool")
-    parser.add_argument("--scenario", default="mixed")
-    return parser
-
-
-def candidates(options: argparse.Namespace) -> tuple[Driver, ...]:
-    """The drivers to try, in order. Imported late: a worker needs one of them and is to stay small."""
-    drivers: list[Driver] = []
+def candidates(options: WorkerOptions) -> Iterator[Driver]:
+    """The drivers to try, in order. Each is imported when its turn comes: a worker is to stay small."""
     if options.backend == "simulated":
         from npumond.drivers.simulated import SimulatedDriver
 
-        drivers.append(SimulatedDriver(options.scenario))
+        yield SimulatedDriver(options.scenario)
     if options.backend in ("auto", "dcmi"):
         from npumond.drivers.dcmi import DcmiDriver
 
-        drivers.append(DcmiDriver(options.dcmi_library, hccn_tool=options.hccn_tool))
+        yield DcmiDriver(options.dcmi_library, hccn_tool=options.hccn_tool)
     if options.backend in ("auto", "acl"):
         from npumond.drivers.acl import AclDriver
 
-        drivers.append(AclDriver(options.acl_library))
-    return tuple(drivers)
+        yield AclDriver(options.acl_library)
 
 
-def open_first(drivers: Sequence[Driver]) -> tuple[Driver, DriverFacts]:
+def open_first(drivers: Iterable[Driver]) -> tuple[Driver, DriverFacts]:
     """The first driver that opens. Raises `DriverError` with every reason and every path when none does."""
     reasons: list[str] = []
     searched: list[str] = []
@@ -120,6 +105,6 @@ def _end_on_any_error(args: threading.ExceptHookArgs) -> None:
 
 if __name__ == "__main__":
     threading.excepthook = _end_on_any_error
-    status = main()
+    status = main(socket.socket(fileno=int(sys.argv[1])), msgspec.json.decode(sys.argv[2], type=WorkerOptions))
     sys.stdout.flush()
     os._exit(status)  # lane threads may hang in vendor calls; waiting for them would hang the exit

@@ -16,12 +16,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from msgspec import Struct
+import msgspec
 
 from npumond.config.settings import Driver
 from npumond.errors import DriverError, WorkerError, WorkerGone
 from npumond.model import DeviceRound, DriverFacts, Lane, PhyId
-from npumond.worker.protocol import FrameReader, Hello, Message, OpenFailed, Read, RoundDone, encode
+from npumond.worker.protocol import FrameReader, Hello, Message, OpenFailed, Read, RoundDone, WorkerOptions, encode
 
 KILL_WAIT_S = 2.0
 """How long a killed worker is waited for. A process in uninterruptible sleep does not die; it is left behind."""
@@ -30,36 +30,15 @@ MAX_LINE = 2000
 """Characters of one line of the worker's output that are logged."""
 
 
-class WorkerOptions(Struct, frozen=True, kw_only=True):
-    """What a worker process is started with."""
-
-    backend: str = "auto"
-    dcmi_library: str | None = None
-    acl_library: str | None = None
-    hccn_tool: str | None = None
-    scenario: str = "mixed"
-
-    @classmethod
-    def of(cls, driver: Driver, scenario: str) -> WorkerOptions:
-        """What the configuration says; the scenario matters to the simulated driver only."""
-        return cls(
-            backend=driver.backend,
-            dcmi_library=driver.dcmi_library,
-            acl_library=driver.acl_library,
-            hccn_tool=driver.hccn_tool,
-            scenario=scenario,
-        )
-
-    def arguments(self) -> list[str]:
-        """Command-line arguments of the worker module."""
-        named = (
-            ("--backend", self.backend),
-            ("--dcmi-library", self.dcmi_library),
-            ("--acl-library", self.acl_library),
-            ("--hccn-tool", self.hccn_tool),
-            ("--scenario", self.scenario),
-        )
-        return [part for name, value in named if value is not None for part in (name, value)]
+def worker_options(driver: Driver, scenario: str) -> WorkerOptions:
+    """What the configuration says of the driver."""
+    return WorkerOptions(
+        backend=driver.backend,
+        dcmi_library=driver.dcmi_library,
+        acl_library=driver.acl_library,
+        hccn_tool=driver.hccn_tool,
+        scenario=scenario,
+    )
 
 
 def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -69,6 +48,7 @@ def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """
     kept = {name: value for name, value in environ.items() if name != "ASCEND_RT_VISIBLE_DEVICES"}
     kept["ASCEND_SLOG_PRINT_TO_STDOUT"] = "0"
+    kept.setdefault("MALLOC_ARENA_MAX", "1")  # else glibc keeps an arena for each of the lanes' threads
     return kept
 
 
@@ -96,7 +76,7 @@ class WorkerProcess(asyncio.Protocol):
         ours, theirs = socket.socketpair()
         try:
             worker._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "npumond.worker", "--socket", str(theirs.fileno()), *options.arguments(),
+                sys.executable, "-m", "npumond.worker", str(theirs.fileno()), msgspec.json.encode(options).decode(),
                 pass_fds=(theirs.fileno(),),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -20,6 +21,17 @@ MAX_FRAME = 16 << 20
 """Bytes. 64 devices' facts are some 30 KB; anything near this is garbage."""
 
 _LENGTH = struct.Struct(">I")
+
+
+class WorkerOptions(Struct, frozen=True, kw_only=True):
+    """What a worker is told on its command line, as JSON: which driver to open, and where."""
+
+    backend: Literal["auto", "dcmi", "acl", "simulated"] = "auto"
+    dcmi_library: str | None = None
+    acl_library: str | None = None
+    hccn_tool: str | None = None
+    scenario: str = "mixed"
+    """Matters to the simulated driver only."""
 
 
 class Read(Struct, frozen=True, tag="read"):

@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping
 
 from npumond.errors import DriverError, WorkerError
 from npumond.model import DriverFacts
-from npumond.worker.client import WorkerOptions, WorkerProcess
+from npumond.worker.client import WorkerProcess
+from npumond.worker.protocol import WorkerOptions
 
 INIT_DEADLINE_S = 90.0
 """dcmi_init asks every chip and may wait 60 s for one that does not answer."""

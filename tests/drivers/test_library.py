@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,8 @@ import pytest
 from npumond.drivers import library
 from npumond.drivers.library import load
 from npumond.errors import DriverError
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_places_are_tried_in_the_order_of_the_reference(tmp_path: Path) -> None:
@@ -51,6 +56,29 @@ def test_what_the_loader_says_of_a_broken_library_is_kept(tmp_path: Path) -> Non
         load(str(tmp_path / "libdcmi.so"), {})
 
     assert error.value.searched == (f"{tmp_path}/libdcmi.so: file too short",)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("beside", ["driver", "common"])
+def test_what_the_library_needs_is_loaded_from_beside_it(tmp_path: Path, beside: str) -> None:
+    """Without the loader's path, as in a container; the driver keeps its libraries in neighbouring directories."""
+    needed, wanting = tmp_path / beside / "libc_sec.so", tmp_path / "driver/libdcmi.so"
+    for path in (needed, wanting):
+        path.parent.mkdir(exist_ok=True)
+    shared(needed, "int sec(void) { return 7; }")
+    shared(wanting, "int sec(void); int dcmi_init(void) { return sec(); }", f"-L{needed.parent}", "-lc_sec")
+    script = f"from npumond.drivers.library import load; print(load({str(wanting)!r}, {{}}).bind('dcmi_init', ())())"
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
+
+    assert (done.stdout, done.stderr) == ("7\n", "")
+
+
+def shared(path: Path, source: str, *options: str) -> None:
+    """A shared library of this C source; like the vendor's it has its file name as soname, by which others find it."""
+    name = f"-Wl,-soname,{path.name}"
+    command = ["gcc", "-shared", "-fPIC", name, "-x", "c", "-", "-x", "none", "-o", str(path), *options]
+    subprocess.run(command, input=source, text=True, check=True, env={**os.environ, "LC_ALL": "C"})
 
 
 def test_a_place_that_is_tried_twice_is_told_once(tmp_path: Path) -> None:

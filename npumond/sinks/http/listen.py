@@ -40,6 +40,11 @@ class Listener(Struct):
             path.unlink()
 
 
+def _ascii(host: str) -> str | bytes:
+    """As bytes where that is possible: Python loads its tables of Unicode names for a host that is given as text."""
+    return host.encode() if host.isascii() else host
+
+
 def open_listeners(addresses: Sequence[Listen]) -> list[Listener]:
     """Bind every address or none. Raises ListenError for the first that cannot be had."""
     listeners: list[Listener] = []
@@ -67,7 +72,8 @@ def _open(address: Listen, among: Sequence[Listen]) -> Iterator[Listener]:
 
 def _open_tcp(address: Listen, among: Sequence[Listen]) -> Iterator[Listener]:
     """One listener for each address that the host name stands for."""
-    found = socket.getaddrinfo(address.host or None, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    host = _ascii(address.host) or None
+    found = socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     places = list(dict.fromkeys((family, (str(place[0]), int(place[1]))) for family, _, _, _, place in found))
     # As everywhere else, [::] takes IPv4 too, unless IPv4 is listed, or among the answers, with the same port.
     alone = len(places) == 1 and Listen("0.0.0.0", address.port) not in among  # noqa: S104 (compared, not bound)

@@ -8,12 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from importlib import resources
+from pathlib import Path
 from string import Template
 from typing import Any
 
 import msgspec
-import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
@@ -21,13 +20,17 @@ import npumond
 from npumond.config import Listen
 from npumond.exposition import Renderer
 from npumond.latest import Latest
+from npumond.log import logger
 from npumond.model import Snapshot
 from npumond.negotiation import OPENMETRICS_CONTENT_TYPE, content_type, wants_gzip
 from npumond.sinks.http.connections import Door, Guard, Limits
 from npumond.sinks.http.listen import Listener, open_listeners
 from npumond.sinks.http.pages import Pages
 
-_log = structlog.get_logger(__name__)
+_log = logger(__name__)
+
+# Beside the package on disk. importlib.resources would do, at the price of 1 MiB for what it imports.
+WEB = Path(npumond.__file__).parent / "web"
 
 _TEXT = "text/plain; charset=utf-8"
 _JSON = "application/json; charset=utf-8"
@@ -210,7 +213,7 @@ class HttpServer:
 
 def _static(name: str, kind: str) -> Handler:
     """A handler for a file of npumond/web/, read once."""
-    template = Template(resources.files(npumond).joinpath("web", name).read_text("utf-8"))
+    template = Template((WEB / name).read_text("utf-8"))
     body = template.substitute(version=npumond.__version__).encode()
 
     async def get(request: web.Request) -> web.Response:
