@@ -7,7 +7,7 @@
     └── WorkerError       the worker process is not there to answer
         └── WorkerGone    it ended, or its socket broke, while we waited
 
-One more stays inside the worker process: `npumond.drivers.acl_abi.CallError`, which ends a probe that went wrong.
+One more stays inside the worker process: `npumond.drivers.acl.abi.CallError`, which ends a probe that went wrong.
 """
 
 from __future__ import annotations

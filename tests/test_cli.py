@@ -15,7 +15,7 @@ import pytest
 
 from npumond.catalog import CATALOG
 from npumond.cli import SCENARIOS
-from npumond.drivers.simulated_load import SCENARIOS as SIMULATED
+from npumond.drivers.simulated.load import SCENARIOS as SIMULATED
 
 pytestmark = pytest.mark.slow
 

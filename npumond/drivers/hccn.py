@@ -20,7 +20,7 @@ from typing import IO, cast
 
 from msgspec import Struct
 
-from npumond.drivers.structures import PACKET_COUNTERS
+from npumond.drivers.dcmi.structures import PACKET_COUNTERS
 from npumond.drivers.text import sanitised
 from npumond.model import CallOutcome, OutcomeKind, PhyId, Reading
 

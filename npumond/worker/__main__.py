@@ -47,15 +47,15 @@ def main(daemon: socket.socket, options: WorkerOptions) -> int:
 def candidates(options: WorkerOptions) -> Iterator[Driver]:
     """The drivers to try, in order. Each is imported when its turn comes: a worker is to stay small."""
     if options.backend == "simulated":
-        from npumond.drivers.simulated import SimulatedDriver
+        from npumond.drivers.simulated.driver import SimulatedDriver
 
         yield SimulatedDriver(options.scenario)
     if options.backend in ("auto", "dcmi"):
-        from npumond.drivers.dcmi import DcmiDriver
+        from npumond.drivers.dcmi.driver import DcmiDriver
 
         yield DcmiDriver(options.dcmi_library, hccn_tool=options.hccn_tool)
     if options.backend in ("auto", "acl"):
-        from npumond.drivers.acl import AclDriver
+        from npumond.drivers.acl.driver import AclDriver
 
         yield AclDriver(options.acl_library)
 

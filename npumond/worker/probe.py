@@ -28,8 +28,7 @@ from typing import Any, Final
 
 import msgspec
 
-from npumond.drivers.acl import initialise, load, prepare_environment
-from npumond.drivers.acl_abi import (
+from npumond.drivers.acl.abi import (
     DEVICE_TO_HOST,
     HOST_TO_DEVICE,
     MALLOC_NORMAL_ONLY,
@@ -43,6 +42,7 @@ from npumond.drivers.acl_abi import (
     peek,
     poke,
 )
+from npumond.drivers.acl.driver import initialise, load, prepare_environment
 from npumond.errors import DriverError
 
 SIZE: Final = 64

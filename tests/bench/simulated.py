@@ -11,7 +11,7 @@ from functools import partial
 from itertools import count
 from time import perf_counter
 
-from npumond.drivers.simulated import SimulatedDriver
+from npumond.drivers.simulated.driver import SimulatedDriver
 
 ROUNDS = 2000
 

@@ -18,7 +18,7 @@ from typing import IO, Any, Self, cast
 
 import msgspec
 
-from npumond.drivers.dcmi import DcmiDriver
+from npumond.drivers.dcmi.driver import DcmiDriver
 from npumond.errors import DriverError
 from npumond.model import CallOutcome, Device, DriverFacts
 from tests.standin.build import StandIn

@@ -13,9 +13,9 @@ import pytest
 from msgspec import Struct
 from msgspec import json as msgjson
 
-from npumond.drivers import acl_abi
-from npumond.drivers.acl import candidates, generation_of, load
-from npumond.drivers.acl_abi import ERRORS, SIGNATURES, describe, outcome_kind, printable
+from npumond.drivers.acl import abi as acl_abi
+from npumond.drivers.acl.abi import ERRORS, SIGNATURES, describe, outcome_kind, printable
+from npumond.drivers.acl.driver import candidates, generation_of, load
 from npumond.errors import DriverError
 from npumond.model import CallOutcome, Device, DriverFacts, Generation, OutcomeKind, PhyId
 from tests.standin.build import build
@@ -29,7 +29,7 @@ MAPPING = "aclrtGetPhyDevIdByUserDevId"
 
 SCRIPT = """
 import os, sys, msgspec
-from npumond.drivers.acl import AclDriver
+from npumond.drivers.acl.driver import AclDriver
 from npumond.errors import DriverError
 driver = AclDriver(sys.argv[1] or None)
 try:

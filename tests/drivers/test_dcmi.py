@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from npumond.drivers.dcmi import DcmiDriver
+from npumond.drivers.dcmi.driver import DcmiDriver
 from npumond.model import CallOutcome, Device
 from tests.drivers.asked import Asked, Refused
 from tests.drivers.truth import TRUTH

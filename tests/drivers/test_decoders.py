@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from npumond.drivers import structures as s
-from npumond.drivers.calling import Caller
-from npumond.drivers.dcmi import WINDOWS_MS, outcome_of
-from npumond.drivers.dcmi_table import BY_NAME
-from npumond.drivers.discovery import generation_of, hccs_links
-from npumond.drivers.rows import Chip, Question
+from npumond.drivers.dcmi import structures as s
+from npumond.drivers.dcmi.calling import Caller
+from npumond.drivers.dcmi.discovery import generation_of, hccs_links
+from npumond.drivers.dcmi.driver import WINDOWS_MS, outcome_of
+from npumond.drivers.dcmi.rows import Chip, Question
+from npumond.drivers.dcmi.table import BY_NAME
 from npumond.drivers.text import sanitised
 from npumond.model import CallOutcome, Device, Generation, LogicId, PhyId
 

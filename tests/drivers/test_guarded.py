@@ -7,8 +7,8 @@ from ctypes import c_int, c_ubyte, c_uint64
 
 import pytest
 
+from npumond.drivers.dcmi.structures import dcmi_ecc_info, dcmi_hbm_info
 from npumond.drivers.guarded import AFTER, BEFORE, Arena
-from npumond.drivers.structures import dcmi_ecc_info, dcmi_hbm_info
 
 
 def write(address: int, data: bytes) -> None:

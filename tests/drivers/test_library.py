@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from npumond.drivers import library
-from npumond.drivers.library import load
+from npumond.drivers.dcmi import library
+from npumond.drivers.dcmi.library import load
 from npumond.errors import DriverError
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +67,9 @@ def test_what_the_library_needs_is_loaded_from_beside_it(tmp_path: Path, beside:
         path.parent.mkdir(exist_ok=True)
     shared(needed, "int sec(void) { return 7; }")
     shared(wanting, "int sec(void); int dcmi_init(void) { return sec(); }", f"-L{needed.parent}", "-lc_sec")
-    script = f"from npumond.drivers.library import load; print(load({str(wanting)!r}, {{}}).bind('dcmi_init', ())())"
+    script = (
+        f"from npumond.drivers.dcmi.library import load; print(load({str(wanting)!r}, {{}}).bind('dcmi_init', ())())"
+    )
 
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
 

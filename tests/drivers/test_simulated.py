@@ -9,8 +9,8 @@ import pytest
 
 from npumond.catalog import reading_rows
 from npumond.drivers.driver import Driver
-from npumond.drivers.simulated import MAX_DEVICES, SimulatedDriver
-from npumond.drivers.simulated_load import SCENARIOS, Curve, Pulse, Swell
+from npumond.drivers.simulated.driver import MAX_DEVICES, SimulatedDriver
+from npumond.drivers.simulated.load import SCENARIOS, Curve, Pulse, Swell
 from npumond.errors import DriverError
 from npumond.model import CallOutcome, Device, PhyId
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from npumond.drivers import structures
+from npumond.drivers.dcmi import structures
 
 # fmt: off
 LAYOUTS: dict[str, tuple[int, int, dict[str, tuple[int, int]]]] = {

@@ -41,6 +41,10 @@ class Ours:
         """The value of the chip's series."""
         return self._values.get(series(family, device_id=self.device_id, **labels))
 
+    def of_card(self, family: str) -> float | None:
+        """The value of the series of the chip's card."""
+        return self._values.get(series(family, card_id=self.card_id))
+
     def total(self, family: str, **labels: str) -> float:
         """The sum over the chip's series with these labels, whatever others they have."""
         wanted = {("device_id", self.device_id), *labels.items()}
@@ -75,7 +79,8 @@ def reading(family: str, unit: float = 1, **labels: str | int) -> Said:
 
 def power(ours: Ours, _: Official) -> float | None:
     """The chip's; on a 310P, whose chips have none, the official one repeats the board's, which we have by card."""
-    return ours.get("npu_power_watts") or ours._values.get(series("npu_board_power_watts", card_id=ours.card_id))
+    watts = ours.get("npu_power_watts")
+    return ours.of_card("npu_board_power_watts") if watts is None else watts
 
 
 def health(ours: Ours, _: Official) -> float | None:
@@ -132,11 +137,6 @@ def serial_number(ours: Ours, official: Official) -> float:
 def product_type(ours: Ours, official: Official) -> float:
     """A label on both pages."""
     return float(ours.info("npu_device_info")["product"] == official["product_type"])
-
-
-def ethernet(family: str, way: str | None = None) -> Said:
-    """A packet counter."""
-    return reading(family, direction=way) if way else reading(family)
 
 
 MIB = float(1 << 20)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from npumond.drivers.simulated_load import Role
+from npumond.drivers.simulated.load import Role
 from npumond.model import Device
 
 HBM_MB = 65536

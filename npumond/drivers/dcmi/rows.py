@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from npumond.drivers.calling import Caller
-from npumond.drivers.codes import OK
+from npumond.drivers.dcmi.calling import Caller
+from npumond.drivers.dcmi.codes import OK
 from npumond.drivers.driver import Scope
 from npumond.model import Device, Generation, Lane, Reading
 

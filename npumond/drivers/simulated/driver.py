@@ -17,8 +17,8 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from npumond.drivers.driver import Call, Scope
-from npumond.drivers.simulated_chip import HBM_MB, LINKS, RATED_MHZ, RATED_WATTS, Chip, Moment
-from npumond.drivers.simulated_load import SCENARIOS
+from npumond.drivers.simulated.chip import HBM_MB, LINKS, RATED_MHZ, RATED_WATTS, Chip, Moment
+from npumond.drivers.simulated.load import SCENARIOS
 from npumond.errors import DriverError
 from npumond.model import CallOutcome, Device, DriverFacts, Lane, LogicId, PhyId, Reading
 

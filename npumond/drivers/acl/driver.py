@@ -22,7 +22,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from npumond.drivers.acl_abi import (
+from npumond.drivers.acl.abi import (
     AICORE_COUNT,
     INVALID_PARAM,
     IS_VIRTUAL,

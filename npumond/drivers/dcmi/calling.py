@@ -8,8 +8,8 @@ from ctypes import POINTER, byref, c_int, c_void_p
 from time import perf_counter
 from typing import Any
 
+from npumond.drivers.dcmi.library import Library
 from npumond.drivers.guarded import Arena, Buffer
-from npumond.drivers.library import Library
 
 _TAKES_VOID = frozenset({"dcmi_get_device_info", "dcmiv2_get_device_info"})
 """Functions whose buffer is ``void *`` in the vendor's header: one function, another structure for each sub-command."""

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from ctypes import c_ubyte, c_uint, c_uint64
 
-from npumond.drivers import decoders
-from npumond.drivers import structures as s
-from npumond.drivers.codes import DEVICE_NOT_EXIST
-from npumond.drivers.rows import (
+from npumond.drivers.dcmi import decoders
+from npumond.drivers.dcmi import structures as s
+from npumond.drivers.dcmi.codes import DEVICE_NOT_EXIST
+from npumond.drivers.dcmi.rows import (
     ALL_ONES,
     ALL_ONES_64,
     Field,

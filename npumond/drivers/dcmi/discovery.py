@@ -17,10 +17,10 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from npumond.drivers import structures as s
-from npumond.drivers.calling import Caller, NoSymbolError, OverrunError
-from npumond.drivers.codes import NOT_SUPPORT, OK, kind_of, meaning_of
-from npumond.drivers.rows import Chip
+from npumond.drivers.dcmi import structures as s
+from npumond.drivers.dcmi.calling import Caller, NoSymbolError, OverrunError
+from npumond.drivers.dcmi.codes import NOT_SUPPORT, OK, kind_of, meaning_of
+from npumond.drivers.dcmi.rows import Chip
 from npumond.drivers.text import sanitised
 from npumond.errors import DriverError
 from npumond.model import Device, FailedChip, Generation, LogicId, PhyId

@@ -8,9 +8,9 @@ from __future__ import annotations
 from ctypes import c_int, c_ubyte, c_uint
 from typing import Any
 
-from npumond.drivers import structures as s
-from npumond.drivers.codes import OK
-from npumond.drivers.rows import ALL_ONES, ALL_ONES_64, Field, Question, by_field, call_info, ids_of
+from npumond.drivers.dcmi import structures as s
+from npumond.drivers.dcmi.codes import OK
+from npumond.drivers.dcmi.rows import ALL_ONES, ALL_ONES_64, Field, Question, by_field, call_info, ids_of
 from npumond.drivers.text import sanitised
 
 MOST_CODES = 128

@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from npumond.drivers import hccn
-from npumond.drivers.calling import Caller, Functions, NoSymbolError, OverrunError
-from npumond.drivers.codes import NOT_SUPPORT, OK, kind_of, meaning_of
-from npumond.drivers.dcmi_table import BY_NAME, rows_of
-from npumond.drivers.discovery import discover_v1, discover_v2, init_functions, read_text
+from npumond.drivers.dcmi.calling import Caller, Functions, NoSymbolError, OverrunError
+from npumond.drivers.dcmi.codes import NOT_SUPPORT, OK, kind_of, meaning_of
+from npumond.drivers.dcmi.discovery import discover_v1, discover_v2, init_functions, read_text
+from npumond.drivers.dcmi.library import Library, load
+from npumond.drivers.dcmi.rows import Chip, Question, Row, Window
+from npumond.drivers.dcmi.table import BY_NAME, rows_of
 from npumond.drivers.driver import Call
-from npumond.drivers.library import Library, load
-from npumond.drivers.rows import Chip, Question, Row, Window
 from npumond.errors import DriverError
 from npumond.model import CallOutcome, Device, DriverFacts, OutcomeKind, PhyId
 
