@@ -120,6 +120,8 @@ class CallOutcome(Struct, frozen=True, array_like=True, gc=False):
     readings: tuple[Reading, ...] = ()
     detail: str = ""
     """What was rejected and why, or what an error said."""
+    rejected: int = 0
+    """How many fields had a value that cannot be true; with ``ok``, the others were kept."""
 
 
 class DeviceRound(Struct, frozen=True, array_like=True):

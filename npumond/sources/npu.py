@@ -174,6 +174,8 @@ class NpuSource:
     def _device_batch(self, device: Device, done: DeviceRound, interval_s: float) -> Batch:
         for outcome in done.outcomes:
             self.calls[outcome.call, outcome.kind] += 1
+            if outcome.rejected and outcome.kind == "ok":
+                self.calls[outcome.call, "rejected"] += 1
             self.last_outcomes[device.phy_id, outcome.call] = outcome
         samples = self._map.samples(device, done.outcomes)
         self._note_support(done, samples)

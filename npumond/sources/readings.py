@@ -93,8 +93,7 @@ class ReadingMap:
         return [*counts, *sizes[: self._top_processes]]
 
     def _sample(self, device: Device, target: _Target, reading: Reading) -> Sample:
-        value = reading.value * target.multiplier / target.divisor
-        return Sample(target.family, self._labels(device, target, reading.key), value)
+        return Sample(target.family, self._labels(device, target, reading.key), _in_base_unit(reading.value, target))
 
     def _labels(self, device: Device, target: _Target, key: tuple[str, ...]) -> tuple[str, ...]:
         own = tuple(self._text(device.phy_id if name == "device_id" else device.card_id) for name in target.identity)
@@ -104,6 +103,16 @@ class ReadingMap:
         if target.family == FAULT_FAMILY:
             return (*labels, severity(key[0]))
         return labels
+
+
+def _in_base_unit(raw: float, target: _Target) -> float:
+    """The raw value in the family's unit, at the resolution of its source.
+
+    A whole number is scaled by whole numbers: exact, or rounded once. Decimals that a tool printed are not whole:
+    0.71 mW are 0.00071 W and not 0.0007099999999999999, so these keep 15 digits, all that a double has to itself.
+    """
+    value = raw * target.multiplier / target.divisor
+    return value if raw.is_integer() or value == raw else float(f"{value:.15g}")
 
 
 def identity_sample(device: Device) -> Sample:

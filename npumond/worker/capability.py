@@ -12,6 +12,8 @@ from npumond.model import OutcomeKind, PhyId
 
 RECHECK_S = 600.0
 """How long a chip's "no" is believed."""
+DOUBT_S = 5.0
+"""How long it is believed of a call that has answered before: the driver is in trouble rather than the call gone."""
 
 LACKING: frozenset[OutcomeKind] = frozenset({"unsupported", "denied"})
 
@@ -27,6 +29,7 @@ class Capabilities:
         self._clock = clock
         self._last: dict[tuple[PhyId, str], OutcomeKind] = {}
         self._ask_again_at: dict[tuple[PhyId, str], float] = {}
+        self._answered: set[tuple[PhyId, str]] = set()
 
     def lacks(self, device: PhyId, call: str) -> bool:
         """Whether the chip said "no" to this call and it is too early to ask again."""
@@ -38,6 +41,9 @@ class Capabilities:
 
     def note(self, device: PhyId, call: str, kind: OutcomeKind) -> None:
         """Remember what came of a call."""
-        self._last[device, call] = kind
-        if kind in LACKING:
-            self._ask_again_at[device, call] = self._clock() + RECHECK_S
+        key = (device, call)
+        self._last[key] = kind
+        if kind == "ok":
+            self._answered.add(key)
+        elif kind in LACKING:
+            self._ask_again_at[key] = self._clock() + (DOUBT_S if key in self._answered else RECHECK_S)

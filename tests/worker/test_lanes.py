@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from npumond.drivers.driver import Call
 from npumond.model import Device, DeviceRound, PhyId
-from npumond.worker.capability import RECHECK_S, Capabilities
+from npumond.worker.capability import DOUBT_S, RECHECK_S, Capabilities
 from npumond.worker.lanes import Lanes, calls_of_lane, make_round
 from tests.worker.scripted import ScriptedDriver, device
 
@@ -63,6 +63,17 @@ def test_what_a_chip_lacks_is_skipped_and_asked_again_after_ten_minutes() -> Non
         ([], ("multi",)),
         (["multi"], ()),
     ]
+
+
+def test_a_no_from_a_call_that_has_answered_before_is_believed_for_seconds_only() -> None:
+    clock = Clock()
+    capabilities = Capabilities(clock)
+    driver = ScriptedDriver((MULTI,), {"multi": ["ok", "unsupported", "ok"]})
+    made = []
+    for _ in range(3):
+        made.append(names(make_round(driver, device(0), "fast", (MULTI,), capabilities, clock)))
+        clock.now += DOUBT_S
+    assert made == [["multi"]] * 3
 
 
 def test_a_passing_failure_is_asked_again_at_once() -> None:

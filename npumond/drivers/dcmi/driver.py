@@ -152,7 +152,9 @@ def outcome_of(question: Question) -> CallOutcome:
         return CallOutcome(row.name, _kind(row, code), code, caller.seconds, detail=meaning_of(code))
     kind: OutcomeKind = "rejected" if question.rejected and not question.readings else "ok"
     detail = "; ".join((*question.rejected, *question.remarks))
-    return CallOutcome(row.name, kind, code, caller.seconds, tuple(question.readings), detail)
+    return CallOutcome(
+        row.name, kind, code, caller.seconds, tuple(question.readings), detail, rejected=len(question.rejected)
+    )
 
 
 def _kind(row: Row, code: int) -> OutcomeKind:
