@@ -111,13 +111,14 @@ class Daemon:
         sampling: Mapping[str, str] | None = QUICK,
         call_timeout: str = "5s",
         awaited: str = "/-/ready",
+        driver: Mapping[str, Any] | None = None,
     ) -> None:
         self._awaited = awaited
         self._scenario_path = directory / "scenario"
         self._calls_path = directory / "calls"
         self._log_path = directory / "log"
         self._config_path = directory / "npumond.yaml"
-        driver = {
+        usual = {
             "backend": "dcmi",
             "dcmi_library": str(standin.dcmi),
             "hccn_tool": str(standin.hccn_tool),
@@ -126,7 +127,7 @@ class Daemon:
         self._config: dict[str, Any] = {
             "node": "here",
             "server": {"listen": ["127.0.0.1:0"]},
-            "driver": driver,
+            "driver": usual if driver is None else dict(driver),
             "log": {"format": "json"},
         }
         self.configure(**({} if sampling is None else {"sampling": dict(sampling)}))

@@ -124,3 +124,24 @@ def test_healthy_does_not_depend_on_the_driver_and_every_page_answers(standin: S
         assert {path: daemon.get(path)[0] for path in pages} == dict.fromkeys(pages, 200)
         worker_of(daemon).kill()
         assert daemon.get("/-/healthy")[0] == 200
+
+
+def test_acl_answers_where_there_is_no_dcmi_and_the_probe_measures_round_trips(
+    standin: StandIn, tmp_path: Path
+) -> None:
+    scenario = host("910b")
+    driver = {
+        "backend": "acl",
+        "acl_library": str(standin.acl),
+        "latency_probe": {"enabled": True, "interval": "2s"},
+    }
+    with Daemon(tmp_path, standin, scenario, driver=driver) as daemon:
+        page = daemon.page_when(lambda page: len(page.of("npu_roundtrip_seconds_count")) == 8, "every chip was probed")
+    driver_info = [dict(labels)["api"] for labels in page.of("npu_driver_info")]
+    ratio = page.of("npu_aicore_utilization_ratio")
+    assert driver_info == ["acl"]
+    assert {dict(labels)["device_id"]: value for labels, value in ratio.items()} == {
+        str(chip.phy_id): chip.utilization[2] / 100 for chip in scenario.chips
+    }
+    assert len(page.of("npu_hbm_used_bytes")) == 8
+    assert min(page.of("npu_roundtrip_seconds_count").values()) >= 10
