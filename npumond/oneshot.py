@@ -15,7 +15,7 @@ from npumond.config.settings import Config
 from npumond.errors import DriverError
 from npumond.model import CallOutcome, DriverFacts, PhyId, Snapshot
 from npumond.rules import Alert, Rule, RuleState, alert_json, evaluate
-from npumond.sampler import assemble
+from npumond.sampler import by_family
 from npumond.sources.npu import MOST_PATIENCE_S, NpuSettings, NpuSource
 from npumond.worker.protocol import WorkerOptions
 from npumond.worker.supervisor import Supervisor
@@ -85,7 +85,7 @@ class Look:
         snapshot = Snapshot(
             at=now,
             wall_at=time.time(),
-            families=assemble((batch for part in sampled for batch in part.batches), now),
+            families=by_family(sample for part in sampled for batch in part.batches for sample in batch.samples),
             devices=next((part.devices for part in reversed(sampled) if part.devices is not None), ()),
         )
         state, _ = evaluate(rules, RuleState(), snapshot)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
 
 from npumond.latest import Latest
 from npumond.model import Batch, DeviceState, Sample, Snapshot, SourceState
@@ -20,19 +22,43 @@ Judge = Callable[[Snapshot], Sequence[Sample]]
 BatchKey = tuple[str, str, str]
 
 
-def assemble(batches: Iterable[Batch], now: float) -> Mapping[str, tuple[Sample, ...]]:
-    """Samples by family out of all batches that are not too old. Of two samples of one series the first is kept."""
+ByFamily = Mapping[str, tuple[Sample, ...]]
+
+
+def by_family(samples: Iterable[Sample]) -> ByFamily:
+    """Samples by family, in their order."""
     families: dict[str, list[Sample]] = {}
-    seen: dict[str, set[object]] = {}
-    for batch in batches:
-        if batch.expires_at >= now:
-            for sample in batch.samples:
-                series = (sample.labels, sample.suffix) if sample.suffix else sample.labels
-                known = seen.setdefault(sample.family, set())
-                if series not in known:
-                    known.add(series)
-                    families.setdefault(sample.family, []).append(sample)
-    return {name: tuple(samples) for name, samples in families.items()}
+    for sample in samples:
+        families.setdefault(sample.family, []).append(sample)
+    return {name: tuple(series) for name, series in families.items()}
+
+
+class Shelf(NamedTuple):
+    """A batch with its samples sorted by family once, since most batches are shown in many snapshots."""
+
+    batch: Batch
+    families: ByFamily
+
+
+def assemble(shelves: Iterable[Shelf]) -> ByFamily:
+    """Samples by family out of all batches. Of two samples of one series the first is kept.
+
+    One series twice can only come from two batches of one key, where a stand-in call fills in for another.
+    """
+    parts: dict[str, dict[str, tuple[Sample, ...]]] = {}
+    for shelf in shelves:
+        for name, samples in shelf.families.items():
+            by_key = parts.setdefault(name, {})
+            known = by_key.get(shelf.batch.key)
+            by_key[shelf.batch.key] = samples if known is None else _without_repeats((*known, *samples))
+    return {name: tuple(chain.from_iterable(by_key.values())) for name, by_key in parts.items()}
+
+
+def _without_repeats(samples: Iterable[Sample]) -> tuple[Sample, ...]:
+    first: dict[tuple[tuple[str, ...], str], Sample] = {}
+    for sample in samples:
+        first.setdefault((sample.labels, sample.suffix), sample)
+    return tuple(first.values())
 
 
 class Sampler:
@@ -51,7 +77,7 @@ class Sampler:
         self._judge = judge
         self._clock = clock
         self._wall_clock = wall_clock
-        self._batches: dict[BatchKey, Batch] = {}
+        self._shelves: dict[BatchKey, Shelf] = {}
         self._devices: tuple[DeviceState, ...] = ()
         self._states: dict[tuple[str, str], SourceState] = {}
         self.missed: Counter[tuple[str, str]] = Counter()
@@ -77,7 +103,7 @@ class Sampler:
         sampled = await source.sample(group)
         self._note(source.name, group, sampled, started_at)
         for batch in sampled.batches:
-            self._batches[batch.source, batch.group, batch.key] = batch
+            self._shelves[batch.source, batch.group, batch.key] = Shelf(batch, by_family(batch.samples))
         if sampled.devices is not None:
             self._devices = sampled.devices
         self.publish()
@@ -85,14 +111,12 @@ class Sampler:
     def publish(self) -> None:
         """Make a snapshot of the newest batches, judge it, and let the readers have it."""
         now = self._clock()
-        self._batches = {key: batch for key, batch in self._batches.items() if batch.expires_at >= now}
-        seen = self._snapshot(now, assemble(self._batches.values(), now))
-        verdicts: dict[str, tuple[Sample, ...]] = {}
-        for sample in self._judge(seen):
-            verdicts[sample.family] = (*verdicts.get(sample.family, ()), sample)
+        self._shelves = {key: shelf for key, shelf in self._shelves.items() if shelf.batch.expires_at >= now}
+        seen = self._snapshot(now, assemble(self._shelves.values()))
+        verdicts = by_family(self._judge(seen))
         self._latest.set(self._snapshot(now, {**seen.families, **verdicts}))
 
-    def _snapshot(self, now: float, families: Mapping[str, tuple[Sample, ...]]) -> Snapshot:
+    def _snapshot(self, now: float, families: ByFamily) -> Snapshot:
         return Snapshot(
             at=now, wall_at=self._wall_clock(), families=families, devices=self._devices, sources=self.states
         )

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from npumond.latest import Latest
 from npumond.model import Batch, Sample, Snapshot
-from npumond.sampler import Sampler, assemble
+from npumond.sampler import Sampler, Shelf, assemble, by_family
 from npumond.sources.source import Sampled
 
 
@@ -109,8 +109,9 @@ async def test_a_failed_round_is_told_and_remembers_the_last_good_one() -> None:
 
 def test_a_series_given_twice_is_shown_once() -> None:
     first = batch("0", 1.0)
-    twice = (first, replace(first, group="tool", samples=batch("0", 2.0).samples))
-    assert assemble(twice, 100.0)["npu_power_watts"] == (Sample("npu_power_watts", ("0",), 1.0),)
+    again = replace(first, group="tool", samples=batch("0", 2.0).samples)
+    shelves = [Shelf(each, by_family(each.samples)) for each in (first, again)]
+    assert assemble(shelves)["npu_power_watts"] == (Sample("npu_power_watts", ("0",), 1.0),)
 
 
 def test_what_the_judge_says_is_on_the_same_snapshot() -> None:

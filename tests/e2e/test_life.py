@@ -141,7 +141,7 @@ def test_acl_answers_where_there_is_no_dcmi_and_the_probe_measures_round_trips(
     ratio = page.of("npu_aicore_utilization_ratio")
     assert driver_info == ["acl"]
     assert {dict(labels)["device_id"]: value for labels, value in ratio.items()} == {
-        str(chip.phy_id): chip.utilization[2] / 100 for chip in scenario.chips
+        str(chip.phy_id): rate / 100 for chip in scenario.chips if isinstance(rate := chip.utilization[2], int)
     }
     assert len(page.of("npu_hbm_used_bytes")) == 8
     assert min(page.of("npu_roundtrip_seconds_count").values()) >= 10
