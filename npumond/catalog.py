@@ -1063,6 +1063,13 @@ _SELF = (
         help="Restarts of the worker process that holds the vendor's libraries, by reason.",
     ),
     Family(
+        name="npumond_workers_left_behind",
+        labels=(),
+        group="normal",
+        origin="self",
+        help="Worker processes that were killed and are still there, held by the kernel; at most two.",
+    ),
+    Family(
         name="npumond_missed_slots_total",
         kind="counter",
         labels=("source", "group"),

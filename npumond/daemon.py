@@ -60,7 +60,9 @@ class Daemon:
         self._configured_at = time.time()
         self.snapshots: Latest[Snapshot] = Latest()
         self.judge = Judge(rules_of(config), _tell_transition)
-        self.supervisor = Supervisor(worker_options(config.driver, scenario), environ, _tell_worker)
+        self.supervisor = Supervisor(
+            worker_options(config.driver, scenario), environ, _tell_worker, config.driver.call_timeout
+        )
         self.npu = NpuSource(self.supervisor, NpuSettings.of(config), time.monotonic)
         normal_s = config.sampling.normal
         sources: tuple[Source, ...] = (
@@ -102,6 +104,7 @@ class Daemon:
                 "npumond_missed_slots_total": lambda: self.sampler.missed.items(),
             },
             gauges={
+                "npumond_workers_left_behind": lambda: float(self.supervisor.left_behind),
                 "npumond_config_last_reload_successful": lambda: float(self._reload_ok),
                 "npumond_config_last_reload_success_timestamp_seconds": lambda: round(self._configured_at, 3),
                 "npumond_event_loop_lag_seconds": lambda: self.sampler.lag_s,

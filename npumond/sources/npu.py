@@ -65,6 +65,7 @@ class NpuSource:
     def __init__(self, supervisor: Supervisor, settings: NpuSettings, clock: Callable[[], float]) -> None:
         self._supervisor = supervisor
         self._clock = clock
+        self._known: dict[PhyId, Device] = {}
         self._last_fast: dict[PhyId, _FastRound] = {}
         self._energy = _Energy()
         self._queries: dict[PhyId, Histogram] = {}
@@ -121,6 +122,7 @@ class NpuSource:
         if lane != "fast":
             return Sampled(batches=tuple(batches), reason=reason)
         states = self._states(facts, worker)
+        self._supervisor.note_up(frozenset(state.device.phy_id for state in states if state.up))
         batches.append(self._node_batch(facts, states))
         return Sampled(batches=tuple(batches), devices=states, reason=reason)
 
@@ -140,7 +142,7 @@ class NpuSource:
     def _node_batch(self, facts: DriverFacts, states: Sequence[DeviceState]) -> Batch:
         samples = [
             Sample("npu_driver_info", (facts.driver_version, facts.dcmi_version, facts.api), 1.0),
-            _node("npu_devices_expected", float(facts.expected)),
+            _node("npu_devices_expected", float(self._supervisor.expected)),
             _node("npu_devices_seen", float(sum(state.up for state in states))),
         ]
         for state in states:
@@ -152,7 +154,15 @@ class NpuSource:
         return self._batch("fast", "node", self._clock(), self._settings.fast_s, samples)
 
     def _states(self, facts: DriverFacts, worker: WorkerProcess | None) -> tuple[DeviceState, ...]:
-        return tuple(self._state(device, worker) for device in facts.devices)
+        """Every chip that was ever identified; one that the driver no longer lists is down and keeps its number."""
+        listed = {device.phy_id: device for device in facts.devices}
+        self._known.update(listed)
+        return tuple(
+            self._state(device, worker)
+            if phy_id in listed
+            else DeviceState(device, up=False, reason="no longer in the driver's card list")
+            for phy_id, device in sorted(self._known.items())
+        )
 
     def _state(self, device: Device, worker: WorkerProcess | None) -> DeviceState:
         reason = self._why_down(device.phy_id, worker)
@@ -163,7 +173,9 @@ class NpuSource:
             return self._supervisor.trouble or "no worker"
         owed_since = worker.outstanding_since(phy_id, "fast")
         if owed_since is not None and self._clock() - owed_since > self._settings.call_timeout_s:
-            return f"no answer for {self._clock() - owed_since:.0f} s"
+            calls = [busy.call for busy in worker.busy if (busy.phy_id, busy.lane) == (phy_id, "fast")]
+            where = f" in {calls[0]}" if calls else ""
+            return f"no answer for {self._clock() - owed_since:.0f} s{where}"
         last = self._last_fast.get(phy_id)
         if last is None:
             return "no round yet"

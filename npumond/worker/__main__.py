@@ -21,9 +21,24 @@ from msgspec.structs import replace
 
 from npumond.drivers.driver import Driver
 from npumond.errors import DriverError
-from npumond.model import DeviceRound, DriverFacts
+from npumond.model import DriverFacts
 from npumond.worker.lanes import Lanes
-from npumond.worker.protocol import FrameReader, Hello, Message, OpenFailed, Read, RoundDone, WorkerOptions, encode
+from npumond.worker.orphan import end_with_parent
+from npumond.worker.protocol import (
+    Alive,
+    FrameReader,
+    Hello,
+    Message,
+    OpenFailed,
+    Quarantined,
+    Read,
+    RoundDone,
+    WorkerOptions,
+    encode,
+)
+
+BEAT_S = 1.0
+"""How often the worker says that it is alive, and what takes long."""
 
 STACK_BYTES = 1 << 20
 """Per lane thread. The vendor's calls put a few KB on the stack; the default of 8 MB costs address space 200-fold with
@@ -32,6 +47,7 @@ STACK_BYTES = 1 << 20
 
 def main(daemon: socket.socket, options: WorkerOptions) -> int:
     """Open the driver, greet, serve. Returns 0 when the daemon closed the socket, 1 when no driver could be opened."""
+    end_with_parent(options.parent)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash in the vendor's library is to cost no disk
     threading.stack_size(STACK_BYTES)
     try:
@@ -40,7 +56,7 @@ def main(daemon: socket.socket, options: WorkerOptions) -> int:
         daemon.sendall(encode(OpenFailed(str(error), error.code, error.searched)))
         return 1
     daemon.sendall(encode(Hello(facts)))
-    serve(daemon, driver, facts)
+    serve(daemon, driver, facts, options.quarantine)
     return 0
 
 
@@ -76,16 +92,22 @@ def open_first(drivers: Iterable[Driver]) -> tuple[Driver, DriverFacts]:
     raise DriverError("; ".join(reasons), code, tuple(searched))
 
 
-def serve(daemon: socket.socket, driver: Driver, facts: DriverFacts) -> None:
+def serve(daemon: socket.socket, driver: Driver, facts: DriverFacts, quarantine: tuple[Quarantined, ...] = ()) -> None:
     """Answer rounds until the daemon closes its end, which it does even when it is killed."""
     sending = threading.Lock()
 
-    def deliver(done: DeviceRound) -> None:
-        frame = encode(RoundDone(done))
+    def send(message: Message) -> None:
+        frame = encode(message)
         with sending:
             daemon.sendall(frame)
 
-    lanes = Lanes(driver, facts.devices, deliver, time.monotonic)
+    def beat() -> None:
+        while True:
+            time.sleep(BEAT_S)
+            send(Alive(lanes.busy(BEAT_S / 2)))
+
+    lanes = Lanes(driver, facts.devices, lambda done: send(RoundDone(done)), time.monotonic, quarantine)
+    threading.Thread(target=beat, name="beat", daemon=True).start()
     frames = FrameReader()
     while data := daemon.recv(1 << 16):
         for message in frames.feed(data):

@@ -30,10 +30,19 @@ class Capabilities:
         self._last: dict[tuple[PhyId, str], OutcomeKind] = {}
         self._ask_again_at: dict[tuple[PhyId, str], float] = {}
         self._answered: set[tuple[PhyId, str]] = set()
+        self._quarantined_until: dict[tuple[PhyId, str], float] = {}
 
     def lacks(self, device: PhyId, call: str) -> bool:
         """Whether the chip said "no" to this call and it is too early to ask again."""
         return self._ask_again_at.get((device, call), 0.0) > self._clock()
+
+    def quarantine(self, device: PhyId, call: str, for_s: float) -> None:
+        """Do not make this call for so many seconds: it hung in the worker before this one."""
+        self._quarantined_until[device, call] = self._clock() + for_s
+
+    def quarantined(self, device: PhyId, call: str) -> bool:
+        """Whether the call is not to be made yet. Says nothing about whether the chip supports it."""
+        return self._quarantined_until.get((device, call), 0.0) > self._clock()
 
     def answers(self, device: PhyId, call: str) -> bool:
         """Whether the last time this call was made it gave readings."""

@@ -17,11 +17,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 import msgspec
+from msgspec.structs import replace
 
 from npumond.config.settings import Driver
 from npumond.errors import DriverError, WorkerError, WorkerGone
 from npumond.model import DeviceRound, DriverFacts, Lane, PhyId
-from npumond.worker.protocol import FrameReader, Hello, Message, OpenFailed, Read, RoundDone, WorkerOptions, encode
+from npumond.worker.protocol import (
+    Alive,
+    Busy,
+    FrameReader,
+    Hello,
+    Message,
+    OpenFailed,
+    Read,
+    RoundDone,
+    WorkerOptions,
+    encode,
+)
 
 KILL_WAIT_S = 2.0
 """How long a killed worker is waited for. A process in uninterruptible sleep does not die; it is left behind."""
@@ -52,6 +64,10 @@ def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
+def _as_json(options: WorkerOptions) -> str:
+    return msgspec.json.encode(replace(options, parent=os.getpid())).decode()
+
+
 class WorkerProcess(asyncio.Protocol):
     """One worker process from its start to its end."""
 
@@ -66,6 +82,11 @@ class WorkerProcess(asyncio.Protocol):
         self._outstanding: dict[tuple[PhyId, Lane], float] = {}
         self._arrived: dict[Lane, list[DeviceRound]] = {}
         self._progress = asyncio.Event()
+        self._waiting = 0
+        self.busy: tuple[Busy, ...] = ()
+        """Calls that were taking long when the worker last said so."""
+        self.heard_at = asyncio.get_running_loop().time()
+        """Loop time of the last word from the worker, whatever it was."""
 
     @classmethod
     async def start(
@@ -76,7 +97,7 @@ class WorkerProcess(asyncio.Protocol):
         ours, theirs = socket.socketpair()
         try:
             worker._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "npumond.worker", str(theirs.fileno()), msgspec.json.encode(options).decode(),
+                sys.executable, "-m", "npumond.worker", str(theirs.fileno()), _as_json(options),
                 pass_fds=(theirs.fileno(),),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
@@ -107,9 +128,15 @@ class WorkerProcess(asyncio.Protocol):
         except TimeoutError:
             raise WorkerError(f"the driver did not finish its initialisation within {deadline_s:g} s") from None
 
-    async def ended(self) -> str:
-        """Wait for the worker's end; says how it ended."""
-        return str(await asyncio.shield(self._gone))
+    async def ended_within(self, patience_s: float) -> str | None:
+        """Wait for the worker's end for so long; says how it ended, None while it has not."""
+        await asyncio.wait({self._gone}, timeout=patience_s)
+        return str(self._gone.result()) if self._gone.done() else None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process is gone for good."""
+        return self._process is None or self._process.returncode is not None
 
     async def exit_status(self) -> int | None:
         """Exit status of a worker that ended, negative for a signal; None when it is still there after a moment."""
@@ -138,10 +165,24 @@ class WorkerProcess(asyncio.Protocol):
             self._outstanding[phy_id, lane] = loop.time()
         if free:
             self._transport.write(encode(Read(lane, free)))
-        with contextlib.suppress(TimeoutError):
+        self._waiting += 1
+        try:
             async with asyncio.timeout(patience_s):
                 await self._all_in(lane, free)
+        except TimeoutError:
+            pass  # whoever did not answer is not in the result, which is what the caller looks at
+        finally:
+            self._waiting -= 1
+            self._progress.set()
         return self._arrived.pop(lane, [])
+
+    async def quiet(self, patience_s: float) -> None:
+        """Wait until nobody waits for a round any more, or for ``patience_s``."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                while self._waiting:
+                    self._progress.clear()
+                    await self._progress.wait()
 
     async def stop(self) -> bool:
         """End the process; returns whether it is gone. Never waits longer than `KILL_WAIT_S`."""
@@ -178,6 +219,7 @@ class WorkerProcess(asyncio.Protocol):
         self._transport = cast("asyncio.WriteTransport", transport)
 
     def data_received(self, data: bytes) -> None:
+        self.heard_at = asyncio.get_running_loop().time()
         try:
             for message in self._frames.feed(data):
                 self._receive(message)
@@ -193,6 +235,8 @@ class WorkerProcess(asyncio.Protocol):
             case RoundDone(done):
                 self._outstanding.pop((done.phy_id, done.lane), None)
                 self._arrived.setdefault(done.lane, []).append(done)
+            case Alive(busy):
+                self.busy = busy
             case Hello(facts) if not self._hello.done():
                 self._hello.set_result(facts)
             case OpenFailed(text, code, searched) if not self._hello.done():

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from npumond.drivers.driver import Call, Driver, Scope
 from npumond.model import CallOutcome, Device, DeviceRound, Lane, PhyId
 from npumond.worker.capability import Capabilities
+from npumond.worker.protocol import Busy, Quarantined
 
 Deliver = Callable[[DeviceRound], None]
 
@@ -30,16 +31,23 @@ def make_round(
     calls: Sequence[Call],
     capabilities: Capabilities,
     clock: Callable[[], float],
+    started: Callable[[str], None] = lambda name: None,
 ) -> DeviceRound:
-    """Make each call of the lane once, leaving out what the chip lacks and stand-ins that are not needed."""
+    """Make each call of the lane once, leaving out what the chip lacks and stand-ins that are not needed.
+
+    ``started`` is told of each call before it is made, so that a call that hangs has a name.
+    """
     outcomes: list[CallOutcome] = []
     skipped: list[str] = []
     for call in calls:
         if call.unless and capabilities.answers(device.phy_id, call.unless):
             continue
+        if capabilities.quarantined(device.phy_id, call.name):
+            continue
         if capabilities.lacks(device.phy_id, call.name):
             skipped.append(call.name)
             continue
+        started(call.name)
         outcome = driver.call(device, call.name)
         capabilities.note(device.phy_id, call.name, outcome.kind)
         outcomes.append(outcome)
@@ -49,12 +57,22 @@ def make_round(
 class Lanes:
     """Hands rounds to the threads and delivers what they give. Threads start at a lane's first round and stay."""
 
-    def __init__(self, driver: Driver, devices: Sequence[Device], deliver: Deliver, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        devices: Sequence[Device],
+        deliver: Deliver,
+        clock: Callable[[], float],
+        quarantine: Sequence[Quarantined] = (),
+    ) -> None:
         self._driver = driver
         self._devices = {device.phy_id: device for device in devices}
         self._deliver = deliver
         self._clock = clock
         self._capabilities = Capabilities(clock)
+        for each in quarantine:
+            self._capabilities.quarantine(each.phy_id, each.call, each.for_s)
+        self._running: dict[tuple[PhyId, Lane], tuple[str, float]] = {}
         self._plans: dict[tuple[PhyId, Lane], tuple[Call, ...]] = {}
         self._queues: dict[tuple[PhyId | None, Lane], queue.SimpleQueue[PhyId]] = {}
 
@@ -63,6 +81,16 @@ class Lanes:
         for phy_id in phy_ids:
             if phy_id in self._devices:
                 self._queue(phy_id, lane).put(phy_id)
+
+    def busy(self, longer_than_s: float) -> tuple[Busy, ...]:
+        """The calls that have been running for longer than this."""
+        now = self._clock()
+        running = tuple(self._running.copy().items())
+        return tuple(
+            Busy(phy_id, lane, name, now - since)
+            for (phy_id, lane), (name, since) in running
+            if now - since > longer_than_s
+        )
 
     def _queue(self, phy_id: PhyId, lane: Lane) -> queue.SimpleQueue[PhyId]:
         key = (None if lane == "tool" else phy_id, lane)
@@ -76,8 +104,15 @@ class Lanes:
     def _work(self, waiting: queue.SimpleQueue[PhyId], lane: Lane) -> None:
         while True:
             device = self._devices[waiting.get()]
+            key = (device.phy_id, lane)
+
+            def started(name: str, key: tuple[PhyId, Lane] = key) -> None:
+                self._running[key] = (name, self._clock())
+
             calls = self._plan(device, lane)
-            self._deliver(make_round(self._driver, device, lane, calls, self._capabilities, self._clock))
+            done = make_round(self._driver, device, lane, calls, self._capabilities, self._clock, started)
+            self._running.pop(key, None)
+            self._deliver(done)
 
     def _plan(self, device: Device, lane: Lane) -> tuple[Call, ...]:
         key = (device.phy_id, lane)

@@ -15,11 +15,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import os
 import resource
 import shutil
-import signal
 import sys
 import tempfile
 import time
@@ -44,12 +42,12 @@ from npumond.drivers.acl.abi import (
 )
 from npumond.drivers.acl.driver import initialise, load, prepare_environment
 from npumond.errors import DriverError
+from npumond.worker.orphan import end_with_parent
 
 SIZE: Final = 64
 WARM_UPS: Final = 3
 SYNC_TIMEOUT_MS: Final = 500
 STEP_MARK: Final = "npumond probe: "
-PR_SET_PDEATHSIG: Final = 1
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -79,15 +77,6 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--log-folder", help="where the runtime writes its log files; a temporary one by default")
     parser.add_argument("--parent", type=int, help="process id of the starter; without it there is nothing to do")
     return parser
-
-
-def end_with_parent(parent: int | None) -> None:
-    """Let the kernel kill this process when its parent ends, and leave if that was before we asked."""
-    prctl = ctypes.CDLL(None).prctl
-    prctl.restype, prctl.argtypes = ctypes.c_int, (ctypes.c_int, ctypes.c_ulong)
-    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if parent is not None and os.getppid() != parent:
-        os._exit(1)
 
 
 def take_standard_output() -> int:

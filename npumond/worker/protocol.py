@@ -23,6 +23,15 @@ MAX_FRAME = 16 << 20
 _LENGTH = struct.Struct(">I")
 
 
+class Quarantined(Struct, frozen=True, array_like=True):
+    """A call on one device that hung, and is not to be made for a while."""
+
+    phy_id: PhyId
+    call: str
+    for_s: float
+    """Seconds from the worker's start."""
+
+
 class WorkerOptions(Struct, frozen=True, kw_only=True):
     """What a worker is told on its command line, as JSON: which driver to open, and where."""
 
@@ -32,6 +41,9 @@ class WorkerOptions(Struct, frozen=True, kw_only=True):
     hccn_tool: str | None = None
     scenario: str = "mixed"
     """Matters to the simulated driver only."""
+    quarantine: tuple[Quarantined, ...] = ()
+    parent: int | None = None
+    """Process id of the daemon, with which the worker ends."""
 
 
 class Read(Struct, frozen=True, tag="read"):
@@ -61,7 +73,22 @@ class RoundDone(Struct, frozen=True, tag="round"):
     round: DeviceRound
 
 
-Message = Read | Hello | OpenFailed | RoundDone
+class Busy(Struct, frozen=True, array_like=True):
+    """A call that has been running for a while."""
+
+    phy_id: PhyId
+    lane: Lane
+    call: str
+    for_s: float
+
+
+class Alive(Struct, frozen=True, tag="alive"):
+    """Worker to daemon, each second: this process turns, and these calls are taking long."""
+
+    busy: tuple[Busy, ...]
+
+
+Message = Read | Hello | OpenFailed | RoundDone | Alive
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
