@@ -1,6 +1,6 @@
 """The daemon: where all objects meet, and their life from start to end.
 
-`build` passes each object what it needs; nothing is looked up anywhere else. `Daemon.run` runs them in one task group:
+`Daemon` passes each object what it needs; nothing is looked up anywhere else. `Daemon.run` runs them in one task group:
 an error that nobody expects ends all of them, and the service manager starts the daemon again.
 """
 
@@ -21,7 +21,7 @@ from npumond.config.settings import Config
 from npumond.errors import ConfigError
 from npumond.judge import Judge
 from npumond.latest import Latest
-from npumond.log import StateLog, logger
+from npumond.log import StateLog, configure, logger
 from npumond.model import Snapshot
 from npumond.rules import Transition
 from npumond.ruleset import rules_of
@@ -42,8 +42,8 @@ PROBE_COUNT = 10
 PROBE_DEADLINE_S = 30.0
 """The first context on a chip takes seconds; one that takes longer than this is hung."""
 
-STOP_DEADLINE_S = 4.0
-"""For everything after SIGTERM; a service manager that waits less than 5 s is to see a clean end."""
+STOP_DEADLINE_S = 2.5
+"""For the HTTP server after SIGTERM. A worker that cannot be killed takes 2 s before that; 5 s are promised in all."""
 
 
 class Daemon:
@@ -128,8 +128,11 @@ class Daemon:
                 for task in running:
                     task.cancel()
         finally:
-            async with asyncio.timeout(STOP_DEADLINE_S):
-                await self.http.stop()
+            try:
+                async with asyncio.timeout(STOP_DEADLINE_S):
+                    await self.http.stop()
+            except TimeoutError:
+                log.warning("connections_cut", after_s=STOP_DEADLINE_S)
             log.info("stopped")
 
     def stop(self) -> None:
@@ -200,6 +203,7 @@ class Daemon:
             log.error("reload_failed", mistakes=list(error.mistakes))
             return False, str(error)
         waiting = [key for key in ("server", "driver", "node") if getattr(config, key) != getattr(self._config, key)]
+        configure(config.log.level, config.log.format)
         self.judge.rules = rules
         self.npu.configure(NpuSettings.of(config))
         self._config = config

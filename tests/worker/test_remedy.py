@@ -56,5 +56,6 @@ def test_a_clean_record_is_forgotten() -> None:
 
 def test_a_successor_must_read_something_and_lose_nothing() -> None:
     assert not successor_is_better((), ())
-    assert not successor_is_better((1, 2), (1, 3))
-    assert successor_is_better((1, 2, 3), (1, 3))
+    one, two, three = map(PhyId, (1, 2, 3))
+    assert not successor_is_better((one, two), (one, three))
+    assert successor_is_better((one, two, three), (one, three))
