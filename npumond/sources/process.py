@@ -37,9 +37,15 @@ class ProcessSource:
         return {"normal": self._interval_s}
 
     async def sample(self, group: str) -> Sampled:
-        """Read /proc, which takes well under a millisecond, so on the loop."""
+        """Read /proc, which takes well under a millisecond, so on the loop.
+
+        That fails where no descriptor is left to open a file with: a reason and no end of the daemon.
+        """
         at = self._clock()
-        samples = (*self._daemon_samples(), *_gc_samples(), *self._worker_samples())
+        try:
+            samples = (*self._daemon_samples(), *_gc_samples(), *self._worker_samples())
+        except OSError as error:
+            return Sampled(reason=f"/proc cannot be read: {error.strerror}")
         batch = Batch(source=self.name, group=group, at=at, expires_at=at + 3 * self._interval_s, samples=samples)
         return Sampled(batches=(batch,))
 

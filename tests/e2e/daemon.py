@@ -149,6 +149,11 @@ class Daemon:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        return self._address
+
     # ---- its life ----
 
     def __enter__(self) -> Self:

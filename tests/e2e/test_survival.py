@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -126,3 +128,19 @@ def test_sixteen_chips_that_take_50_ms_a_call_are_read_each_second(standin: Stan
         per_round = 4  # the fewest calls of a fast round here: the second die of a card has no power of its own
         rounds = (min(page.of(count).values()) - max(first.of(count).values())) / per_round
         assert (time.monotonic() - began_at) / rounds < 1.5
+
+
+def test_with_no_descriptor_left_for_clients_the_chips_are_read_on(standin: StandIn, tmp_path: Path) -> None:
+    with Daemon(tmp_path, standin, host("310p_duo")) as daemon:
+        count = "npu_query_duration_seconds_count"
+        before = daemon.scrape().of(count)
+        used = psutil.Process(daemon.pid).num_fds()
+        limit = psutil.Process(daemon.pid).rlimit(resource.RLIMIT_NOFILE)
+        psutil.Process(daemon.pid).rlimit(resource.RLIMIT_NOFILE, (used + 2, limit[1]))
+        clients = [socket.create_connection(daemon.address, timeout=5) for _ in range(20)]
+        time.sleep(1)  # five rounds in which nobody can connect
+        for client in clients:
+            client.close()
+        psutil.Process(daemon.pid).rlimit(resource.RLIMIT_NOFILE, limit)
+        after = daemon.page_when(lambda page: min(page.of(count).values()) > 0, "it serves again")
+        assert all(after.of(count)[device] >= before[device] + 10 for device in before)
