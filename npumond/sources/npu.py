@@ -23,8 +23,11 @@ from npumond.sources.source import Sampled
 from npumond.worker.client import WorkerProcess
 from npumond.worker.supervisor import Supervisor
 
+LANE_PATIENCE_S = 10.0
+"""Longest wait for a round of a lane: one device that hangs keeps the others' readings off the page for no longer."""
+
 MOST_PATIENCE_S = 30.0
-"""Longest wait for a round of the slow lanes, whatever their interval."""
+"""Longest wait for a round of the tool, which is run some dozens of times, one after another."""
 
 
 class NpuSettings(Struct, frozen=True, kw_only=True):
@@ -93,7 +96,7 @@ class NpuSource:
         """One round of one lane over all devices that owe no answer."""
         lane = _lane(group)
         interval_s = self.intervals[group]
-        patience_s = min(interval_s / 2, MOST_PATIENCE_S)
+        patience_s = min(interval_s / 2, MOST_PATIENCE_S if lane == "tool" else LANE_PATIENCE_S)
         worker = await self._supervisor.available(patience_s)
         facts = self._supervisor.facts
         if worker is None or facts is None:
