@@ -27,6 +27,7 @@ from npumond.rules import Transition
 from npumond.ruleset import rules_of
 from npumond.sampler import Sampler
 from npumond.sinks.http.server import HttpServer
+from npumond.sinks.systemd import Notifier, ServiceManager
 from npumond.sources.npu import NpuSettings, NpuSource
 from npumond.sources.process import ProcessSource
 from npumond.sources.roundtrip import RoundtripSource
@@ -72,6 +73,7 @@ class Daemon:
             self._self_source(normal_s),
         )
         self.sampler = Sampler(sources, self.snapshots, self.judge, time.monotonic, time.time)
+        self.manager = ServiceManager(Notifier(environ), self.snapshots, self._status_line)
         self.http = HttpServer(
             config.server.listen,
             snapshots=self.snapshots,
@@ -123,8 +125,10 @@ class Daemon:
                     tasks.create_task(self.sampler.run(), name="sampler"),
                     tasks.create_task(self._reload_when_told(), name="reload"),
                     tasks.create_task(self._tell_changes(), name="tell"),
+                    tasks.create_task(self.manager.run(), name="service-manager"),
                 ]
                 await self._stopping.wait()
+                self.manager.stopping()
                 for task in running:
                     task.cancel()
         finally:
@@ -176,6 +180,14 @@ class Daemon:
             },
         }
 
+    def _status_line(self) -> str:
+        """One line for ``systemctl status``."""
+        snapshot = self.snapshots.get()
+        devices = () if snapshot is None else snapshot.devices
+        firing = len(self.judge.alerts("firing"))
+        chips = f"{sum(device.up for device in devices)} of {self.supervisor.expected} NPUs answer"
+        return f"{self.supervisor.trouble or chips}; {firing} alerts firing"
+
     def _worker_pid(self) -> int | None:
         return self.supervisor.worker.pid if self.supervisor.worker is not None else None
 
@@ -191,7 +203,9 @@ class Daemon:
         while True:
             await self._reload_wanted.wait()
             self._reload_wanted.clear()
+            self.manager.reloading()
             await self.reload()
+            self.manager.reloaded()
 
     async def reload(self) -> tuple[bool, str]:
         """Read the configuration again; a bad one leaves the old one in force. Gives success, or why not."""
