@@ -3,8 +3,8 @@
 Alive means progress and not a timer: WATCHDOG=1 is sent only when a new snapshot has come since the last one, and
 snapshots come from finished rounds. A daemon whose loop turns but whose sampling has stopped is restarted.
 
-READY=1 is sent at the first snapshot that says something of the driver: its chips, or that there is none. A node with no
-driver therefore starts, and one whose driver takes long to initialise is not taken for failed while it does.
+READY=1 is sent at the first snapshot that says something of the driver: its chips, or that there is none. A node with
+no driver starts, therefore, and one whose driver takes long to initialise is not taken for failed while it does.
 """
 
 from __future__ import annotations
