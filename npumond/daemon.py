@@ -171,6 +171,7 @@ class Daemon:
             "ready": self.ready()[0],
             "driver": api.driver_json(self.supervisor.facts, self.supervisor.trouble, self.supervisor.searched),
             "sources": api.sources_json(self.sampler.states, time.monotonic()),
+            "faults": api.faults_json(self.snapshots.get()),
             "targets": [],
             "config": {
                 "path": str(self._path) if self._path is not None else None,

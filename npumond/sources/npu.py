@@ -16,12 +16,18 @@ from msgspec import Struct
 from npumond.catalog import BY_NAME
 from npumond.config.settings import Config
 from npumond.errors import WorkerGone
+from npumond.faults import severity
 from npumond.model import Batch, CallOutcome, Device, DeviceRound, DeviceState, DriverFacts, Lane, PhyId, Sample
 from npumond.sources.histogram import Histogram
 from npumond.sources.readings import ReadingMap, identity_sample
 from npumond.sources.source import Sampled
 from npumond.worker.client import WorkerProcess
 from npumond.worker.supervisor import Supervisor
+
+LOST_CARD = "40F84E00"
+"""Heartbeat between the boards lost: the code that the vendor's own tools raise for a card that stays "not ready"."""
+
+LOST_AFTER_S = 15.0
 
 LANE_PATIENCE_S = 10.0
 """Longest wait for a round of a lane: one device that hangs keeps the others' readings off the page for no longer."""
@@ -69,6 +75,7 @@ class NpuSource:
         self._supervisor = supervisor
         self._clock = clock
         self._known: dict[PhyId, Device] = {}
+        self._not_ready_since: dict[PhyId, float] = {}
         self._last_fast: dict[PhyId, _FastRound] = {}
         self._energy = _Energy()
         self._queries: dict[PhyId, Histogram] = {}
@@ -154,7 +161,7 @@ class NpuSource:
             samples.append(Sample("npu_device_up", device_id, float(state.up)))
             if state.device.aicore_count is not None:
                 samples.append(Sample("npu_aicores", device_id, float(state.device.aicore_count)))
-        return self._batch("fast", "node", self._clock(), self._settings.fast_s, samples)
+        return self._batch("fast", "node", self._clock(), self._settings.fast_s, [*samples, *self._lost()])
 
     def _states(self, facts: DriverFacts, worker: WorkerProcess | None) -> tuple[DeviceState, ...]:
         """Every chip that was ever identified; one that the driver no longer lists is down and keeps its number."""
@@ -196,6 +203,7 @@ class NpuSource:
         self._note_support(done, samples)
         if done.lane == "fast":
             self._last_fast[device.phy_id] = _FastRound(done.at, _answers(done), _why_no_answer(done))
+            self._note_lost(done)
             samples += self._derived(device, done, samples)
         return self._batch(done.lane, str(device.phy_id), done.at, interval_s, samples)
 
@@ -213,6 +221,22 @@ class NpuSource:
         joules = self._energy.add(device.phy_id, done.at, watts, longest_gap_s)
         energy = [] if joules is None else [Sample("npu_energy_joules_total", (device_id,), joules)]
         return [*energy, *histogram.samples()]
+
+    def _note_lost(self, done: DeviceRound) -> None:
+        """A chip that only says "not ready" for a while is lost; one that boots or is reset is back sooner."""
+        if not _answers(done) and any(outcome.kind == "not_ready" for outcome in done.outcomes):
+            self._not_ready_since.setdefault(done.phy_id, done.at)
+        else:
+            self._not_ready_since.pop(done.phy_id, None)
+
+    def _lost(self) -> list[Sample]:
+        """The fault of a lost card, which no driver reports for a card that it has lost."""
+        now = self._clock()
+        return [
+            Sample("npu_fault_active", (str(phy_id), LOST_CARD, severity(LOST_CARD)), 1.0)
+            for phy_id, since in self._not_ready_since.items()
+            if now - since > LOST_AFTER_S
+        ]
 
     def _note_support(self, done: DeviceRound, samples: Sequence[Sample]) -> None:
         self._support.setdefault(done.phy_id, {}).update(self._map.support(done, samples))

@@ -15,7 +15,7 @@ import pytest
 from tests.e2e.daemon import Daemon, Page
 from tests.e2e.hosts import host
 from tests.standin.build import StandIn
-from tests.standin.profiles import with_failed_card
+from tests.standin.profiles import with_failed_card, with_lost_chip
 
 pytestmark = pytest.mark.slow
 
@@ -144,3 +144,14 @@ def test_with_no_descriptor_left_for_clients_the_chips_are_read_on(standin: Stan
         psutil.Process(daemon.pid).rlimit(resource.RLIMIT_NOFILE, limit)
         after = daemon.page_when(lambda page: min(page.of(count).values()) > 0, "it serves again")
         assert all(after.of(count)[device] >= before[device] + 10 for device in before)
+
+
+def test_a_card_that_stays_lost_has_the_fault_that_the_driver_does_not_report(standin: StandIn, tmp_path: Path) -> None:
+    whole = host("910b")
+    lost_card = frozenset({("device_id", "4"), ("code", "40F84E00"), ("severity", "critical")})
+    with Daemon(tmp_path, standin, whole) as daemon:
+        daemon.put(with_lost_chip(whole, 4))
+        page = daemon.page_when(lambda page: lost_card in page.of("npu_fault_active"), "the fault is active", 30)
+        assert up(page) == {str(device): float(device != 4) for device in range(8)}
+        daemon.put(whole)
+        daemon.page_when(lambda page: lost_card not in page.of("npu_fault_active"), "it ends when the card answers", 10)
