@@ -18,7 +18,7 @@ import npumond
 from npumond.config import load
 from npumond.config.notation import Listen, listen
 from npumond.config.settings import Config
-from npumond.errors import ConfigError, ListenError, NpumondError
+from npumond.errors import ConfigError, DriverError, ListenError, NpumondError
 from npumond.worker.client import worker_options
 from npumond.worker.protocol import WorkerOptions
 
@@ -45,6 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ListenError as error:
         print(f"npumond: {error}", file=sys.stderr)
         return EXIT_TAKEN
+    except DriverError as error:
+        print("\n  ".join((f"npumond: {error}", *error.searched)), file=sys.stderr)
+        return EXIT_FAILED
     except NpumondError as error:
         print(f"npumond: {error}", file=sys.stderr)
         return EXIT_FAILED

@@ -56,7 +56,9 @@ def load(explicit: str | None, environ: Mapping[str, str], root: Path = Path("/"
             searched.append(came_of_it)
         if handle is not None:
             return Library(handle, candidate, tuple(searched))
-    raise DriverError(f"{explicit or NAME} could not be loaded: " + "; ".join(searched), searched=tuple(searched))
+    if explicit is not None:
+        raise DriverError(f"{explicit} could not be loaded: " + "; ".join(searched), searched=tuple(searched))
+    raise DriverError(f"{NAME} was not found in {len(searched)} places, or not loaded", searched=tuple(searched))
 
 
 def _candidates(explicit: str | None, environ: Mapping[str, str], root: Path) -> Iterator[str]:
