@@ -98,6 +98,10 @@ its link did not answer; ``error``: anything else the driver said; ``rejected``:
 """
 
 
+LACKING: frozenset[OutcomeKind] = frozenset({"unsupported", "denied"})
+"""Outcomes that mean "this chip cannot give that here", and not that something went wrong."""
+
+
 class Reading(Struct, frozen=True, array_like=True, gc=False):
     """One raw value out of a vendor call, in the vendor's unit."""
 

@@ -12,9 +12,7 @@ from msgspec import Struct
 
 from npumond.catalog import Family, From, reading_rows
 from npumond.faults import severity
-from npumond.model import CallOutcome, Device, DeviceRound, OutcomeKind, Reading, Sample
-
-LACKING: frozenset[OutcomeKind] = frozenset({"unsupported", "denied"})
+from npumond.model import LACKING, CallOutcome, Device, DeviceRound, Reading, Sample
 
 PROCESS_FAMILY = "npu_process_hbm_used_bytes"
 FAULT_FAMILY = "npu_fault_active"

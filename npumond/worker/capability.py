@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from npumond.model import OutcomeKind, PhyId
+from npumond.model import LACKING, OutcomeKind, PhyId
 
 RECHECK_S = 600.0
 """How long a chip's "no" is believed."""
 DOUBT_S = 5.0
 """How long it is believed of a call that has answered before: the driver is in trouble rather than the call gone."""
-
-LACKING: frozenset[OutcomeKind] = frozenset({"unsupported", "denied"})
 
 
 class Capabilities:

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+import psutil
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
@@ -148,6 +149,12 @@ class Daemon:
         """Process id of the daemon."""
         assert self._process is not None
         return self._process.pid
+
+    @property
+    def worker(self) -> psutil.Process:
+        """The one process that holds the vendor's library."""
+        (worker,) = psutil.Process(self.pid).children()
+        return worker
 
     @property
     def address(self) -> tuple[str, int]:

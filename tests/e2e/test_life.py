@@ -23,12 +23,6 @@ def elsewhere(standin: StandIn, folder: Path) -> StandIn:
     return StandIn(folder, folder / standin.dcmi.name, folder / standin.acl.name, folder / standin.hccn_tool.name)
 
 
-def worker_of(daemon: Daemon) -> psutil.Process:
-    """The one process that holds the vendor's library."""
-    (worker,) = psutil.Process(daemon.pid).children()
-    return worker
-
-
 def test_without_a_library_it_runs_says_what_it_tried_and_goes_on_looking(standin: StandIn, tmp_path: Path) -> None:
     absent = elsewhere(standin, tmp_path / "driver")
     with Daemon(tmp_path, absent, host("910b"), awaited="/-/healthy") as daemon:
@@ -76,7 +70,7 @@ def test_a_hung_device_comes_back_when_the_driver_answers_again(standin: StandIn
 
 def test_a_worker_that_crashes_is_replaced_and_counted(standin: StandIn, tmp_path: Path) -> None:
     with Daemon(tmp_path, standin, host("910b")) as daemon:
-        worker_of(daemon).send_signal(signal.SIGSEGV)
+        daemon.worker.send_signal(signal.SIGSEGV)
         restarts = daemon.page_when(lambda page: bool(page.of("npumond_worker_restarts_total")), "it is counted")
         assert restarts.of("npumond_worker_restarts_total") == {frozenset({("reason", "crashed")}): 1.0}
         daemon.until(lambda: daemon.get("/-/ready")[0] == 200, "a new worker reads the chips", 10)
@@ -88,7 +82,7 @@ def test_the_worker_ends_when_the_daemon_is_killed(standin: StandIn, tmp_path: P
             self._kill()
 
     with Killed(tmp_path, standin, host("910b")) as daemon:
-        worker = worker_of(daemon)
+        worker = daemon.worker
     gone, alive = psutil.wait_procs([worker], timeout=5)
     assert (len(gone), alive) == (1, [])
 
@@ -122,7 +116,7 @@ def test_healthy_does_not_depend_on_the_driver_and_every_page_answers(standin: S
     with Daemon(tmp_path, standin, host("310p_duo")) as daemon:
         pages = ("/", "/metrics", "/-/healthy", "/-/ready", "/api/v1/devices", "/api/v1/alerts", "/api/v1/status")
         assert {path: daemon.get(path)[0] for path in pages} == dict.fromkeys(pages, 200)
-        worker_of(daemon).kill()
+        daemon.worker.kill()
         assert daemon.get("/-/healthy")[0] == 200
 
 

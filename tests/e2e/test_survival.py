@@ -22,11 +22,6 @@ pytestmark = pytest.mark.slow
 RESTARTS = "npumond_worker_restarts_total"
 
 
-def worker_of(daemon: Daemon) -> psutil.Process:
-    (worker,) = psutil.Process(daemon.pid).children()
-    return worker
-
-
 def replaced(page: Page) -> dict[str, float]:
     """Workers replaced, by reason."""
     return {dict(labels)["reason"]: count for labels, count in page.of(RESTARTS).items()}
@@ -40,7 +35,7 @@ def test_one_call_that_never_returns_costs_that_reading_and_nothing_else(standin
     scenario = host("910b")
     with Daemon(tmp_path, standin, scenario, call_timeout="1s") as daemon:
         daemon.page_when(lambda page: len(page.of("npu_network_healthy")) == 8, "all is read")
-        threads, descriptors = worker_of(daemon).num_threads(), psutil.Process(daemon.pid).num_fds()
+        threads, descriptors = daemon.worker.num_threads(), psutil.Process(daemon.pid).num_fds()
         daemon.put(scenario.copy().hang("dcmi_get_device_network_health", logic=5))
         page = daemon.page_when(lambda page: replaced(page) == {"hang": 1.0}, "a new worker took over", 15)
         assert set(up(page).values()) == {1.0}
@@ -49,7 +44,7 @@ def test_one_call_that_never_returns_costs_that_reading_and_nothing_else(standin
             "that reading is gone, and the others of its lane are there",
         )
         assert len(psutil.Process(daemon.pid).children()) == 1
-        assert worker_of(daemon).num_threads() <= threads + 1
+        assert daemon.worker.num_threads() <= threads + 1
         assert psutil.Process(daemon.pid).num_fds() <= descriptors + 1
 
 
@@ -89,7 +84,7 @@ def test_a_chip_that_the_driver_forgets_keeps_its_number_and_is_down(standin: St
     whole = host("910b")
     with Daemon(tmp_path, standin, whole) as daemon:
         daemon.put(with_failed_card(whole, 6))
-        worker_of(daemon).kill()
+        daemon.worker.kill()
         page = daemon.page_when(lambda page: up(page).get("6") == 0.0, "the chip is told to be down", 15)
         assert len(up(page)) == 8
         assert list(page.of("npu_devices_expected").values()) == [8.0]
@@ -97,7 +92,7 @@ def test_a_chip_that_the_driver_forgets_keeps_its_number_and_is_down(standin: St
 
 def test_a_worker_that_is_stopped_is_replaced(standin: StandIn, tmp_path: Path) -> None:
     with Daemon(tmp_path, standin, host("310p_duo")) as daemon:
-        stopped = worker_of(daemon)
+        stopped = daemon.worker
         stopped.send_signal(signal.SIGSTOP)
         page = daemon.page_when(lambda page: replaced(page) == {"silent": 1.0}, "a new worker took over", 25)
         assert set(up(page).values()) == {1.0}
@@ -107,13 +102,13 @@ def test_a_worker_that_is_stopped_is_replaced(standin: StandIn, tmp_path: Path) 
 
 def test_a_daemon_that_was_stopped_for_a_while_goes_on_with_the_worker_it_has(standin: StandIn, tmp_path: Path) -> None:
     with Daemon(tmp_path, standin, host("310p_duo")) as daemon:
-        worker = worker_of(daemon)
+        worker = daemon.worker
         os.kill(daemon.pid, signal.SIGSTOP)
         time.sleep(12)  # longer than a worker may be silent: the point of the test
         os.kill(daemon.pid, signal.SIGCONT)
         page = daemon.page_when(lambda page: set(up(page).values()) == {1.0}, "all chips are up")
         daemon.until(lambda: daemon.get("/-/ready")[0] == 200, "it is ready", 5)
-        assert (replaced(page), worker_of(daemon)) == ({}, worker)
+        assert (replaced(page), daemon.worker) == ({}, worker)
 
 
 def test_sixteen_chips_that_take_50_ms_a_call_are_read_each_second(standin: StandIn, tmp_path: Path) -> None:
