@@ -48,7 +48,7 @@ def once_settings(config: Config) -> NpuSettings:
     """Settings for one look: as patient as the longest call, since nobody waits for the next slot."""
     patience_s = 2 * config.driver.call_timeout
     usual = NpuSettings.of(config)
-    return replace(usual, fast_s=patience_s, normal_s=patience_s, slow_s=2 * MOST_PATIENCE_S)
+    return replace(usual, fast_s=patience_s, normal_s=patience_s, slow_s=2 * MOST_PATIENCE_S, keep_outcomes=True)
 
 
 class Look:
@@ -89,4 +89,4 @@ class Look:
             devices=next((part.devices for part in reversed(sampled) if part.devices is not None), ()),
         )
         state, _ = evaluate(rules, RuleState(), snapshot)
-        return Once(facts=facts, snapshot=snapshot, alerts=state.alerts, outcomes=dict(self._source.last_outcomes))
+        return Once(facts=facts, snapshot=snapshot, alerts=state.alerts, outcomes=dict(self._source.outcomes))

@@ -45,6 +45,8 @@ class NpuSettings(Struct, frozen=True, kw_only=True):
     call_timeout_s: float = 5.0
     aliases: bool = True
     top_processes: int = 16
+    keep_outcomes: bool = False
+    """For people who ask why something is missing; a daemon has no use for some thousand raw readings."""
 
     @classmethod
     def of(cls, config: Config) -> NpuSettings:
@@ -84,8 +86,8 @@ class NpuSource:
         self._slow_done = False
         self.calls: Counter[tuple[str, str]] = Counter()
         """Vendor calls by name and outcome, since the start."""
-        self.last_outcomes: dict[tuple[PhyId, str], CallOutcome] = {}
-        """The newest outcome of every call on every device, for people who ask why something is missing."""
+        self.outcomes: dict[tuple[PhyId, str], CallOutcome] = {}
+        """The newest outcome of every call on every device where ``keep_outcomes`` is set."""
         self.configure(settings)
 
     def configure(self, settings: NpuSettings) -> None:
@@ -198,7 +200,8 @@ class NpuSource:
             self.calls[outcome.call, outcome.kind] += 1
             if outcome.rejected and outcome.kind == "ok":
                 self.calls[outcome.call, "rejected"] += 1
-            self.last_outcomes[device.phy_id, outcome.call] = outcome
+            if self._settings.keep_outcomes:
+                self.outcomes[device.phy_id, outcome.call] = outcome
         samples = self._map.samples(device, done.outcomes)
         self._note_support(done, samples)
         if done.lane == "fast":
@@ -248,8 +251,9 @@ class NpuSource:
         for phy_id, known in self._support.items():
             complete = len(self._lanes_seen[phy_id]) == len(self.intervals)
             families = self._map.families() if complete else known.keys()
+            device_id = str(phy_id)
             samples += [
-                Sample("npumond_metric_supported", (family, str(phy_id)), float(known.get(family, False)))
+                Sample("npumond_metric_supported", (family, device_id), float(known.get(family, False)))
                 for family in sorted(families)
             ]
         return self._batch("normal", "support", self._clock(), self._settings.normal_s, samples)
