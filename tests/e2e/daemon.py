@@ -153,8 +153,12 @@ class Daemon:
     @property
     def worker(self) -> psutil.Process:
         """The one process that holds the vendor's library."""
-        (worker,) = psutil.Process(self.pid).children()
+        (worker,) = self.children("npumond.worker")
         return worker
+
+    def children(self, module: str) -> list[psutil.Process]:
+        """The daemon's child processes that run this module."""
+        return [child for child in psutil.Process(self.pid).children() if module in child.cmdline()]
 
     @property
     def address(self) -> tuple[str, int]:
