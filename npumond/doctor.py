@@ -24,12 +24,12 @@ from npumond.config.settings import Config
 from npumond.errors import DriverError, WorkerError
 from npumond.model import DriverFacts
 from npumond.worker.client import WorkerProcess
+from npumond.worker.process import INIT_DEADLINE_S
 from npumond.worker.protocol import WorkerOptions
 
 Verdict = Literal["ok", "missing", "problem", "note"]
 """``missing`` and ``problem`` make the exit status 1; ``note`` is only told."""
 
-INIT_DEADLINE_S = 90.0
 DRIVER_GROUP = "HwHiAiUser"
 HCCN_TOOL = Path("/usr/local/Ascend/driver/tools/hccn_tool")
 KUBELET_SOCKET = Path("/var/lib/kubelet/pod-resources/kubelet.sock")

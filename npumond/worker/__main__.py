@@ -26,7 +26,6 @@ from npumond.worker.lanes import Lanes
 from npumond.worker.orphan import end_with_parent
 from npumond.worker.protocol import (
     Alive,
-    FrameReader,
     Hello,
     Message,
     OpenFailed,
@@ -35,6 +34,7 @@ from npumond.worker.protocol import (
     RoundDone,
     WorkerOptions,
     encode,
+    reader,
 )
 
 BEAT_S = 1.0
@@ -108,7 +108,7 @@ def serve(daemon: socket.socket, driver: Driver, facts: DriverFacts, quarantine:
 
     lanes = Lanes(driver, facts.devices, lambda done: send(RoundDone(done)), time.monotonic, quarantine)
     threading.Thread(target=beat, name="beat", daemon=True).start()
-    frames = FrameReader()
+    frames = reader()
     while data := daemon.recv(1 << 16):
         for message in frames.feed(data):
             _begin(lanes, message)

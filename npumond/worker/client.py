@@ -1,31 +1,19 @@
-"""The daemon's side of the process boundary: start a worker, ask it for rounds, know when it is gone.
-
-Why exec and not multiprocessing: the vendor's libraries must never see a fork after init, print on standard output, and
-may leave a process that cannot be killed. A plain child with its own socket has none of multiprocessing's helper
-processes, semaphores and at-exit waits.
-"""
+"""The daemon's side of the worker: ask it for rounds, know what it owes, know when it is gone."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import signal
-import socket
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
-
-import msgspec
-from msgspec.structs import replace
 
 from npumond.config.settings import Driver
 from npumond.errors import DriverError, WorkerError, WorkerGone
 from npumond.model import DeviceRound, DriverFacts, Lane, PhyId
+from npumond.worker.process import Child
 from npumond.worker.protocol import (
     Alive,
     Busy,
-    FrameReader,
     Hello,
     Message,
     OpenFailed,
@@ -33,13 +21,8 @@ from npumond.worker.protocol import (
     RoundDone,
     WorkerOptions,
     encode,
+    reader,
 )
-
-KILL_WAIT_S = 2.0
-"""How long a killed worker is waited for. A process in uninterruptible sleep does not die; it is left behind."""
-
-MAX_LINE = 2000
-"""Characters of one line of the worker's output that are logged."""
 
 
 def worker_options(driver: Driver, scenario: str) -> WorkerOptions:
@@ -53,32 +36,15 @@ def worker_options(driver: Driver, scenario: str) -> WorkerOptions:
     )
 
 
-def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The worker's environment: ours, without what would bend device numbers or make the libraries chatty.
-
-    ASCEND_RT_VISIBLE_DEVICES renumbers ACL's devices and is documented as not usable together with DCMI.
-    """
-    kept = {name: value for name, value in environ.items() if name != "ASCEND_RT_VISIBLE_DEVICES"}
-    kept["ASCEND_SLOG_PRINT_TO_STDOUT"] = "0"
-    kept.setdefault("MALLOC_ARENA_MAX", "1")  # else glibc keeps an arena for each of the lanes' threads
-    return kept
-
-
-def _as_json(options: WorkerOptions) -> str:
-    return msgspec.json.encode(replace(options, parent=os.getpid())).decode()
-
-
 class WorkerProcess(asyncio.Protocol):
     """One worker process from its start to its end."""
 
     def __init__(self, on_output: Callable[[str], None]) -> None:
-        self._on_output = on_output
-        self._frames = FrameReader()
+        self._child = Child(on_output)
+        self._frames = reader()
         self._hello: asyncio.Future[DriverFacts] = asyncio.get_running_loop().create_future()
         self._gone = asyncio.get_running_loop().create_future()
         self._transport: asyncio.WriteTransport | None = None
-        self._process: asyncio.subprocess.Process | None = None
-        self._draining: list[asyncio.Task[None]] = []
         self._outstanding: dict[tuple[PhyId, Lane], float] = {}
         self._arrived: dict[Lane, list[DeviceRound]] = {}
         self._progress = asyncio.Event()
@@ -92,33 +58,19 @@ class WorkerProcess(asyncio.Protocol):
     async def start(
         cls, options: WorkerOptions, environ: Mapping[str, str], on_output: Callable[[str], None]
     ) -> WorkerProcess:
-        """Start a process; it greets when its driver is open (see `facts`)."""
+        """Start a process; it greets when its driver is open (see `facts`). Raises OSError when there is no room."""
         worker = cls(on_output)
-        ours, theirs = socket.socketpair()
         try:
-            worker._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "npumond.worker", str(theirs.fileno()), _as_json(options),
-                pass_fds=(theirs.fileno(),),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=worker_environment(environ),
-                start_new_session=True,  # Ctrl-C at the terminal is for the daemon, which then ends the worker
-            )  # fmt: skip
+            await worker._child.start("npumond.worker", options, environ, worker)
         except BaseException:
-            ours.close()
+            await worker.stop()
             raise
-        finally:
-            theirs.close()
-        loop = asyncio.get_running_loop()
-        await loop.create_connection(lambda: worker, sock=ours)
-        worker._drain_output(worker._process)
         return worker
 
     @property
     def pid(self) -> int | None:
         """Process id, None before the start."""
-        return self._process.pid if self._process is not None else None
+        return self._child.pid
 
     async def facts(self, deadline_s: float) -> DriverFacts:
         """What the driver found. Raises `DriverError` when none opened, `WorkerGone`, `WorkerError` at the deadline."""
@@ -136,16 +88,11 @@ class WorkerProcess(asyncio.Protocol):
     @property
     def has_ended(self) -> bool:
         """Whether the process is gone for good."""
-        return self._process is None or self._process.returncode is not None
+        return self._child.has_ended
 
     async def exit_status(self) -> int | None:
-        """Exit status of a worker that ended, negative for a signal; None when it is still there after a moment."""
-        if self._process is None:
-            return None
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(KILL_WAIT_S):
-                await self._process.wait()
-        return self._process.returncode
+        """As `Child.exit_status`."""
+        return await self._child.exit_status()
 
     def outstanding_since(self, phy_id: PhyId, lane: Lane) -> float | None:
         """Loop time since which this lane of this device owes an answer; None when it owes none."""
@@ -185,22 +132,8 @@ class WorkerProcess(asyncio.Protocol):
                     await self._progress.wait()
 
     async def stop(self) -> bool:
-        """End the process; returns whether it is gone. Never waits longer than `KILL_WAIT_S`."""
-        if self._transport is not None:
-            self._transport.close()
-        if self._process is None:
-            return True
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        try:
-            async with asyncio.timeout(KILL_WAIT_S):
-                await self._process.wait()
-        except TimeoutError:
-            return False
-        finally:
-            for task in self._draining:
-                task.cancel()
-        return True
+        """As `Child.stop`."""
+        return await self._child.stop()
 
     async def _all_in(self, lane: Lane, phy_ids: Sequence[PhyId]) -> None:
         while any((phy_id, lane) in self._outstanding for phy_id in phy_ids):
@@ -256,19 +189,3 @@ class WorkerProcess(asyncio.Protocol):
     def _fail_hello(self, error: Exception) -> None:
         self._hello.set_exception(error)
         self._hello.exception()  # marks it as seen: nobody may be waiting when a worker is stopped early
-
-    # The output of the vendor's libraries.
-
-    def _drain_output(self, process: asyncio.subprocess.Process) -> None:
-        streams = (process.stdout, process.stderr)
-        self._draining = [
-            asyncio.create_task(self._drain(stream), name=f"worker-output-{process.pid}")
-            for stream in streams
-            if stream is not None
-        ]
-
-    async def _drain(self, stream: asyncio.StreamReader) -> None:
-        while chunk := await stream.read(1 << 16):
-            for line in chunk.decode("utf-8", "replace").splitlines():
-                if line.strip():
-                    self._on_output(line[:MAX_LINE])

@@ -1,26 +1,21 @@
 """What the process that listens for fault events says to the daemon. It is told nothing: closing the socket ends it.
 
-Frames and their limits as in `npumond.worker.protocol`. A module of its own, since neither side of the worker's
-protocol may take these messages for its own.
+A module of its own, since neither side of the worker's protocol may take these messages for its own.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-from npumond.errors import WorkerError
 from npumond.faults import FaultSeverity
 from npumond.model import LogicId
+from npumond.worker.frames import Frames, frame
 
 MAX_FRAME = 64 << 10
 """Bytes. The longest message carries a name of 128 characters, or the paths where a library was looked for."""
-
-_LENGTH = struct.Struct(">I")
 
 Code = Annotated[str, Meta(pattern="^[0-9A-F]{8}$")]
 
@@ -66,40 +61,14 @@ class Missed(Struct, frozen=True, tag="missed"):
 
 Message = Subscribed | SubscribeFailed | FaultRaised | Missed
 
-_encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
 def encode(message: Message) -> bytes:
     """One frame, ready to be sent."""
-    body = _encoder.encode(message)
-    return _LENGTH.pack(len(body)) + body
+    return frame(message)
 
 
-class FrameReader:
-    """Cuts a byte stream into messages, however the stream was chopped up."""
-
-    def __init__(self) -> None:
-        self._buffer = bytearray()
-
-    def feed(self, data: bytes) -> Iterator[Message]:
-        """Messages completed by these bytes. Raises `WorkerError` on a frame that cannot be one of ours."""
-        self._buffer += data
-        while (body := self._next_body()) is not None:
-            try:
-                yield _decoder.decode(body)
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                raise WorkerError(f"an event frame of {len(body)} bytes cannot be read: {error}") from error
-
-    def _next_body(self) -> bytes | None:
-        if len(self._buffer) < _LENGTH.size:
-            return None
-        (length,) = _LENGTH.unpack_from(self._buffer)
-        if length > MAX_FRAME:
-            raise WorkerError(f"an event frame claims {length} bytes; the most is {MAX_FRAME}")
-        end = _LENGTH.size + length
-        if len(self._buffer) < end:
-            return None
-        body = bytes(self._buffer[_LENGTH.size : end])
-        del self._buffer[:end]
-        return body
+def reader() -> Frames[Message]:
+    """Cuts what arrives into messages."""
+    return Frames(_decoder, MAX_FRAME, "the listener")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from npumond.drivers.driver import Call, Driver, Scope
 from npumond.model import CallOutcome, Device, DeviceRound, Lane, PhyId
@@ -105,14 +106,13 @@ class Lanes:
         while True:
             device = self._devices[waiting.get()]
             key = (device.phy_id, lane)
-
-            def started(name: str, key: tuple[PhyId, Lane] = key) -> None:
-                self._running[key] = (name, self._clock())
-
-            calls = self._plan(device, lane)
+            calls, started = self._plan(device, lane), partial(self._started, key)
             done = make_round(self._driver, device, lane, calls, self._capabilities, self._clock, started)
             self._running.pop(key, None)
             self._deliver(done)
+
+    def _started(self, key: tuple[PhyId, Lane], name: str) -> None:
+        self._running[key] = (name, self._clock())
 
     def _plan(self, device: Device, lane: Lane) -> tuple[Call, ...]:
         key = (device.phy_id, lane)

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from npumond.model import Device, PhyId
+from npumond.worker.process import signal_name
 
 KILL_WAIT_S: Final = 2.0
 """How long a killed probe is waited for."""
@@ -162,7 +163,4 @@ def _read(phy_id: PhyId, answer: bytes) -> ProbeResult:
 def _how_it_ended(status: int) -> str:
     if status >= 0:
         return f"ended with status {status}"
-    try:
-        return f"was ended by {signal.Signals(-status).name}"
-    except ValueError:
-        return f"was ended by signal {-status}"
+    return f"was ended by {signal_name(-status)}"

@@ -1,26 +1,20 @@
 """What the daemon and its worker process say to each other over their socket.
 
-Frames are a four-byte big-endian length and that many bytes of MessagePack; every message is a tagged struct. Both
-sides run the same code on the same machine, so there is no versioning. What arrives is still checked: the worker holds
-foreign libraries and its memory is not to be trusted.
+Every message is a tagged struct; how they travel is said in `npumond.worker.frames`.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
-from npumond.errors import WorkerError
 from npumond.model import DeviceRound, DriverFacts, Lane, PhyId
+from npumond.worker.frames import Frames, frame
 
 MAX_FRAME = 16 << 20
 """Bytes. 64 devices' facts are some 30 KB; anything near this is garbage."""
-
-_LENGTH = struct.Struct(">I")
 
 
 class Quarantined(Struct, frozen=True, array_like=True):
@@ -90,40 +84,14 @@ class Alive(Struct, frozen=True, tag="alive"):
 
 Message = Read | Hello | OpenFailed | RoundDone | Alive
 
-_encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
 def encode(message: Message) -> bytes:
     """One frame, ready to be sent."""
-    body = _encoder.encode(message)
-    return _LENGTH.pack(len(body)) + body
+    return frame(message)
 
 
-class FrameReader:
-    """Cuts a byte stream into messages, however the stream was chopped up."""
-
-    def __init__(self) -> None:
-        self._buffer = bytearray()
-
-    def feed(self, data: bytes) -> Iterator[Message]:
-        """Messages completed by these bytes. Raises `WorkerError` on a frame that cannot be one of ours."""
-        self._buffer += data
-        while (body := self._next_body()) is not None:
-            try:
-                yield _decoder.decode(body)
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                raise WorkerError(f"a frame of {len(body)} bytes from the worker cannot be read: {error}") from error
-
-    def _next_body(self) -> bytes | None:
-        if len(self._buffer) < _LENGTH.size:
-            return None
-        (length,) = _LENGTH.unpack_from(self._buffer)
-        if length > MAX_FRAME:
-            raise WorkerError(f"a frame from the worker claims {length} bytes; the most is {MAX_FRAME}")
-        end = _LENGTH.size + length
-        if len(self._buffer) < end:
-            return None
-        body = bytes(self._buffer[_LENGTH.size : end])
-        del self._buffer[:end]
-        return body
+def reader() -> Frames[Message]:
+    """Cuts what arrives into messages."""
+    return Frames(_decoder, MAX_FRAME, "the worker")

@@ -10,31 +10,17 @@ Without events the daemon misses little, as the codes that are active are polled
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import random
-import signal
-import socket
-import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-import msgspec
-from msgspec.structs import replace
-
 from npumond.errors import DriverError, WorkerError
-from npumond.worker.client import KILL_WAIT_S, MAX_LINE, worker_environment
-from npumond.worker.event_protocol import FaultRaised, FrameReader, Message, Missed, Subscribed, SubscribeFailed
+from npumond.worker.event_protocol import FaultRaised, Message, Missed, Subscribed, SubscribeFailed, reader
+from npumond.worker.process import INIT_DEADLINE_S, Child, how_it_ended
 from npumond.worker.protocol import WorkerOptions
-from npumond.worker.remedy import Pause
+from npumond.worker.remedy import FIRST_PAUSE_S, LAST_PAUSE_S, Pause
 
-SUBSCRIBE_DEADLINE_S = 90.0
-"""dcmi_init asks every chip and may wait 60 s for one that does not answer."""
-
-FIRST_PAUSE_S = 1.0
-LAST_PAUSE_S = 300.0
-"""Longest pause while listeners fail or crash, or no library can be loaded."""
 REFUSED_PAUSE_S = 600.0
 REFUSALS = frozenset({-8020, -8255})
 """RESOURCE_OCCUPIED and NOT_SUPPORT: no quick second try changes them."""
@@ -124,7 +110,7 @@ class Subscriber:
         try:
             self._listener = Listener(self._on_fault, self._on_output)
             await self._listener.start(self._options, self._environ)
-            subscribed = await self._listener.subscribed(SUBSCRIBE_DEADLINE_S)
+            subscribed = await self._listener.subscribed(INIT_DEADLINE_S)
             self._say("subscribed", "", "events_subscribed", library=subscribed.library, api=subscribed.api)
             try:
                 await self._listener.ended()
@@ -166,47 +152,27 @@ class Listener(asyncio.Protocol):
     def __init__(self, on_fault: Callable[[FaultRaised], None], on_output: Callable[[str], None]) -> None:
         loop = asyncio.get_running_loop()
         self._on_fault = on_fault
-        self._on_output = on_output
-        self._frames = FrameReader()
+        self._child = Child(on_output)
+        self._frames = reader()
         self._answer: asyncio.Future[Subscribed | SubscribeFailed] = loop.create_future()
         self._gone: asyncio.Future[str] = loop.create_future()
         self._transport: asyncio.BaseTransport | None = None
-        self._process: asyncio.subprocess.Process | None = None
-        self._draining: list[asyncio.Task[None]] = []
         self.missed = Missed(0, 0)
         """What this process said that it could not tell."""
 
     async def start(self, options: WorkerOptions, environ: Mapping[str, str]) -> None:
-        """Start the process; raises OSError when the machine has no room for one. `stop` is due whatever happens."""
-        ours, theirs = socket.socketpair()
-        try:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "npumond.worker.events", str(theirs.fileno()),
-                msgspec.json.encode(replace(options, parent=os.getpid())).decode(),
-                pass_fds=(theirs.fileno(),),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=worker_environment(environ),
-                start_new_session=True,  # Ctrl-C at the terminal is for the daemon, which then ends the listener
-            )  # fmt: skip
-            self._drain_output(self._process)
-            await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
+        """As `Child.start`."""
+        await self._child.start("npumond.worker.events", options, environ, self)
 
     @property
     def pid(self) -> int | None:
         """Process id, None before the start."""
-        return self._process.pid if self._process is not None else None
+        return self._child.pid
 
     @property
     def has_ended(self) -> bool:
         """Whether the process is gone for good."""
-        return self._process is None or self._process.returncode is not None
+        return self._child.has_ended
 
     async def subscribed(self, deadline_s: float) -> Subscribed:
         """Wait for the subscription. Raises `DriverError` when it was refused, `WorkerError` at the deadline or end."""
@@ -224,30 +190,11 @@ class Listener(asyncio.Protocol):
     async def ended(self) -> None:
         """Wait for the process's end, which is raised as `WorkerError`: it has no reason to end."""
         reason = await asyncio.shield(self._gone)
-        raise WorkerError(f"{reason}{_explain(await self._exit_status())}")
+        raise WorkerError(f"{reason}{how_it_ended(await self._child.exit_status())}")
 
     async def stop(self) -> bool:
-        """End the process; returns whether it is gone. Never waits longer than `KILL_WAIT_S`."""
-        if self._transport is not None:
-            self._transport.close()
-        if self._process is None:
-            return True
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        try:
-            return await self._exit_status() is not None
-        finally:
-            for task in self._draining:
-                task.cancel()
-
-    async def _exit_status(self) -> int | None:
-        """Exit status, negative for a signal; None when the process is still there after a moment."""
-        if self._process is None:
-            return None
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(KILL_WAIT_S):
-                await self._process.wait()
-        return self._process.returncode
+        """As `Child.stop`."""
+        return await self._child.stop()
 
     # The socket.
 
@@ -282,33 +229,3 @@ class Listener(asyncio.Protocol):
             self._gone.set_result(reason)
         if self._transport is not None:
             self._transport.close()
-
-    # The output of the vendor's library.
-
-    def _drain_output(self, process: asyncio.subprocess.Process) -> None:
-        self._draining = [
-            asyncio.create_task(self._drain(stream), name=f"events-output-{process.pid}")
-            for stream in (process.stdout, process.stderr)
-            if stream is not None
-        ]
-
-    async def _drain(self, stream: asyncio.StreamReader) -> None:
-        while chunk := await stream.read(1 << 16):
-            for line in chunk.decode("utf-8", "replace").splitlines():
-                if line.strip():
-                    self._on_output(line[:MAX_LINE])
-
-
-def _explain(status: int | None) -> str:
-    if status is None:
-        return ""
-    if status < 0:
-        return f"; it was ended by {_signal_name(-status)}"
-    return f"; its exit status was {status}"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

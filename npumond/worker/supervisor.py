@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import signal
 from collections import Counter
 from collections.abc import Callable, Mapping
 
@@ -22,13 +21,10 @@ from msgspec.structs import replace
 from npumond.errors import DriverError, WorkerError
 from npumond.model import DeviceRound, DriverFacts, PhyId
 from npumond.worker.client import WorkerProcess
+from npumond.worker.process import INIT_DEADLINE_S, how_it_ended
 from npumond.worker.protocol import Busy, WorkerOptions
-from npumond.worker.remedy import LAST_PAUSE_S, Pause, Quarantine, successor_is_better
+from npumond.worker.remedy import FIRST_PAUSE_S, LAST_PAUSE_S, Pause, Quarantine, successor_is_better
 
-INIT_DEADLINE_S = 90.0
-"""dcmi_init asks every chip and may wait 60 s for one that does not answer."""
-
-FIRST_PAUSE_S = 1.0
 NO_WORKER_LAST_PAUSE_S = 60.0
 LONG_LIFE_S = 30.0
 """A worker that lived so long is followed by another at once, however often that happens."""
@@ -259,7 +255,7 @@ class Supervisor:
             self._on_change("no_driver", {"reason": self.trouble, "searched": list(self.searched)})
 
     def _lost(self, reason: str, status: int | None) -> None:
-        self.trouble = f"{reason}{_explain(status)}"
+        self.trouble = f"{reason}{how_it_ended(status)}"
         self._settled.set()
         self.restarts["crashed" if status is not None and status < 0 else "exited"] += 1
         self._on_change("worker_lost", {"reason": self.trouble})
@@ -270,11 +266,3 @@ class Supervisor:
 
 def _answering(rounds: list[DeviceRound]) -> frozenset[PhyId]:
     return frozenset(done.phy_id for done in rounds if any(outcome.kind == "ok" for outcome in done.outcomes))
-
-
-def _explain(status: int | None) -> str:
-    if status is None:
-        return ""
-    if status < 0:
-        return f"; it was ended by {signal.Signals(-status).name}"
-    return f"; its exit status was {status}"

@@ -23,7 +23,7 @@ from npumond.errors import ConfigError, WorkerError
 from npumond.model import CallOutcome, Device, DeviceRound, LogicId, PhyId, Reading, Sample
 from npumond.negotiation import content_type, wants_gzip
 from npumond.sources.readings import ReadingMap
-from npumond.worker.protocol import Alive, Busy, FrameReader, OpenFailed, RoundDone, encode
+from npumond.worker.protocol import Alive, Busy, OpenFailed, RoundDone, encode, reader
 
 DEVICE = Device(phy_id=PhyId(5), logic_id=LogicId(3), card_id=2, chip_id=1, chip="910B3", generation="910B")
 CHIP = Chip(device=DEVICE, hccs_links=(1, 2))
@@ -34,10 +34,10 @@ Target = Callable[[bytes], None]
 
 def frames(data: bytes) -> None:
     """A stream from the worker: messages, or an error of ours."""
-    reader = FrameReader()
+    frames_in = reader()
     try:
         for start in range(0, len(data), 7):
-            list(reader.feed(data[start : start + 7]))
+            list(frames_in.feed(data[start : start + 7]))
     except WorkerError:
         pass
 

@@ -23,8 +23,9 @@ from hypothesis import strategies as st
 from npumond.drivers.dcmi.events import EVENT_BYTES, dcmi_event_filter, read_event
 from npumond.drivers.text import LONGEST
 from npumond.errors import WorkerError
+from npumond.worker import process
 from npumond.worker import subscriber as module
-from npumond.worker.event_protocol import FaultRaised, FrameReader, Message, Missed, Subscribed, encode
+from npumond.worker.event_protocol import FaultRaised, Message, Missed, Subscribed, encode, reader
 from npumond.worker.events import Outbox
 from npumond.worker.protocol import WorkerOptions
 from npumond.worker.subscriber import REFUSED_PAUSE_S, Subscriber
@@ -208,7 +209,7 @@ async def test_a_crash_in_the_library_costs_the_listener_only(lab: Lab) -> None:
 
 @pytest.mark.slow
 async def test_an_initialisation_that_hangs_is_given_up(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SUBSCRIBE_DEADLINE_S", 1.0)
+    monkeypatch.setattr(module, "INIT_DEADLINE_S", 1.0)
     lab.scenario.hang("dcmi_init")
     async with lab.running("waiting") as subscriber:
         assert subscriber.reason == "the driver did not take the subscription within 1 s"
@@ -220,7 +221,7 @@ async def test_a_listener_that_cannot_be_killed_has_no_second_beside_it(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It keeps its place at the driver; here, the signal is lost on its way and the process is stopped."""
-    monkeypatch.setattr(module, "KILL_WAIT_S", 0.1)
+    monkeypatch.setattr(process, "KILL_WAIT_S", 0.1)
     monkeypatch.setattr(module, "FIRST_PAUSE_S", 0.01)
     monkeypatch.setattr(module, "LAST_PAUSE_S", 0.01)
     monkeypatch.setattr(os, "killpg", lambda group, number: None)
@@ -304,10 +305,10 @@ def test_a_record_that_is_no_fault_is_counted_and_told() -> None:
 def test_frames_arrive_however_the_stream_is_cut(cuts: list[int]) -> None:
     sent: list[Message] = [Subscribed("libdcmi.so", "v1"), Missed(1, 2)]
     stream = b"".join(encode(message) for message in sent)
-    reader = FrameReader()
+    stream_reader = reader()
     got: list[Message] = []
     for cut in [*cuts, len(stream)]:
-        got += reader.feed(stream[:cut])
+        got += stream_reader.feed(stream[:cut])
         stream = stream[cut:]
     assert got == sent
 
@@ -317,15 +318,15 @@ def test_frames_arrive_however_the_stream_is_cut(cuts: list[int]) -> None:
 @example(b"\0\0\0\x01\xc0")
 def test_garbage_on_the_socket_is_an_error_of_ours(data: bytes) -> None:
     with suppress(WorkerError):
-        list(FrameReader().feed(data))
+        list(reader().feed(data))
 
 
 def test_a_code_that_is_none_is_no_message() -> None:
     """It becomes a label."""
     good = encode(FaultRaised(0.0, "80E01801", 3, "major", "raised", 1, 1, "", None))  # type: ignore[arg-type]
-    assert list(FrameReader().feed(good))
+    assert list(reader().feed(good))
     with pytest.raises(WorkerError):
-        list(FrameReader().feed(good.replace(b"80E01801", b'80E0"}1\n')))
+        list(reader().feed(good.replace(b"80E01801", b'80E0"}1\n')))
 
 
 # ---- the record ----

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from npumond.errors import WorkerError
 from npumond.model import CallOutcome, DeviceRound, DriverFacts, PhyId, Reading
-from npumond.worker.protocol import MAX_FRAME, FrameReader, Hello, Message, OpenFailed, Read, RoundDone, encode
+from npumond.worker.protocol import MAX_FRAME, Hello, Message, OpenFailed, Read, RoundDone, encode, reader
 from tests.worker.scripted import device
 
 MESSAGES: tuple[Message, ...] = (
@@ -30,20 +30,20 @@ MESSAGES: tuple[Message, ...] = (
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=200))
 def test_messages_come_out_as_they_went_in_however_the_stream_is_cut(cuts: list[int]) -> None:
     stream = b"".join(encode(message) for message in MESSAGES)
-    reader = FrameReader()
+    frames_in = reader()
     received: list[Message] = []
     position = 0
     for cut in (*cuts, len(stream)):
-        received += reader.feed(stream[position : position + cut])
+        received += frames_in.feed(stream[position : position + cut])
         position += cut
     assert tuple(received) == MESSAGES
 
 
 @given(st.binary(max_size=300))
 def test_garbage_is_an_error_of_ours_or_waits_for_more(data: bytes) -> None:
-    reader = FrameReader()
+    frames_in = reader()
     try:
-        messages = list(reader.feed(data))
+        messages = list(frames_in.feed(data))
     except WorkerError:
         return
     assert all(isinstance(message, Read | Hello | OpenFailed | RoundDone) for message in messages)
@@ -51,4 +51,4 @@ def test_garbage_is_an_error_of_ours_or_waits_for_more(data: bytes) -> None:
 
 def test_a_frame_that_claims_to_be_huge_is_refused_before_it_is_buffered() -> None:
     with pytest.raises(WorkerError, match=f"the most is {MAX_FRAME}"):
-        list(FrameReader().feed(b"\xff\xff\xff\xff"))
+        list(reader().feed(b"\xff\xff\xff\xff"))

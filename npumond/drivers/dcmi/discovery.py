@@ -10,7 +10,7 @@ Source: reference dcmi.md, section 3 (v1) and 12 (v2).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from ctypes import c_int, c_ubyte, c_uint
 from functools import partial
 from typing import Any
@@ -385,7 +385,26 @@ def read_text(caller: Caller, symbol: str) -> str:
     return sanitised(bytes(text)) if code == OK else ""
 
 
-def init_functions() -> Iterator[tuple[str, bool]]:
-    """What initialises the library, and whether that is the v2 API: v1 first, since only a 950 speaks v2."""
-    yield "dcmi_init", False
-    yield "dcmiv2_init", True
+_INIT = (("dcmi_init", False), ("dcmiv2_init", True))
+"""What initialises the library, and whether that is the v2 API: v1 first, since only a 950 speaks v2."""
+
+
+def initialise(caller: Caller) -> bool:
+    """Initialise the API that this machine speaks; whether that is v2.
+
+    Raises `DriverError` with the vendor's code and its meaning.
+    """
+    said = []
+    code = NOT_SUPPORT
+    for symbol, v2 in _INIT:
+        try:
+            code = caller.call(symbol)
+        except NoSymbolError:
+            said.append(f"{symbol}: no symbol")
+            continue
+        if code == OK:
+            return v2
+        said.append(f"{symbol}: {meaning_of(code)}")
+        if code != NOT_SUPPORT:
+            break
+    raise DriverError("; ".join(said), code)

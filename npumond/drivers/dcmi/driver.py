@@ -15,7 +15,7 @@ from typing import Any
 from npumond.drivers import hccn
 from npumond.drivers.dcmi.calling import Caller, Functions, NoSymbolError, OverrunError
 from npumond.drivers.dcmi.codes import NOT_SUPPORT, OK, kind_of, meaning_of
-from npumond.drivers.dcmi.discovery import discover_v1, discover_v2, init_functions, read_text
+from npumond.drivers.dcmi.discovery import discover_v1, discover_v2, initialise, read_text
 from npumond.drivers.dcmi.library import Library, load
 from npumond.drivers.dcmi.rows import Chip, Question, Row, Window
 from npumond.drivers.dcmi.table import BY_NAME, rows_of
@@ -67,7 +67,7 @@ class DcmiDriver:
         self._functions = Functions(library)
         caller = self._functions.caller()
         try:
-            self._v2 = _initialise(caller)
+            self._v2 = initialise(caller)
             found = (discover_v2 if self._v2 else discover_v1)(caller)
         except DriverError as error:
             raise DriverError(f"{library.path}: {error}", error.code, library.searched) from error
@@ -159,27 +159,6 @@ def outcome_of(question: Question) -> CallOutcome:
 
 def _kind(row: Row, code: int) -> OutcomeKind:
     return "unsupported" if code in row.absent_codes else kind_of(code)
-
-
-def _initialise(caller: Caller) -> bool:
-    """Initialise the API that this machine speaks; whether that is v2.
-
-    Raises `DriverError` with the vendor's code and its meaning.
-    """
-    said = []
-    code = NOT_SUPPORT
-    for symbol, v2 in init_functions():
-        try:
-            code = caller.call(symbol)
-        except NoSymbolError:
-            said.append(f"{symbol}: no symbol")
-            continue
-        if code == OK:
-            return v2
-        said.append(f"{symbol}: {meaning_of(code)}")
-        if code != NOT_SUPPORT:
-            break
-    raise DriverError("; ".join(said), code)
 
 
 def _windows(windows_ms: Mapping[Window, int]) -> Mapping[Window, int]:

@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping
 from ctypes import CFUNCTYPE, Structure, c_int, c_ubyte, c_uint, c_uint64, c_void_p, string_at
 from typing import Any, Literal, NamedTuple
 
+from npumond.drivers.dcmi.calling import Functions
 from npumond.drivers.dcmi.codes import NOT_SUPPORT, OK, meaning_of
-from npumond.drivers.dcmi.discovery import init_functions
-from npumond.drivers.dcmi.library import Library, load
+from npumond.drivers.dcmi.discovery import initialise
+from npumond.drivers.dcmi.library import load
 from npumond.drivers.text import sanitised
 from npumond.errors import DriverError
 from npumond.faults import FaultSeverity
@@ -121,7 +122,10 @@ def subscribe(path: str | None, environ: Mapping[str, str], on_event: Callable[[
     not call the library. Raises `DriverError` with the vendor's code, or with the paths tried and no code.
     """
     library = load(path, environ)
-    v2 = _initialise(library)
+    try:
+        v2 = initialise(Functions(library).caller())
+    except DriverError as error:
+        raise DriverError(f"{library.path}: {error}", error.code, library.searched) from error
     symbol = "dcmiv2_subscribe_fault_event" if v2 else "dcmi_subscribe_fault_event"
     all_devices = (-1,) if v2 else (-1, -1)
     function = library.bind(symbol, (*[c_int for _ in all_devices], dcmi_event_filter, _HANDLER))
@@ -143,21 +147,6 @@ def _handler(on_event: Callable[[bytes], None]) -> Any:
             on_event(string_at(address, EVENT_BYTES))
 
     return _HANDLER(handle)
-
-
-def _initialise(library: Library) -> bool:
-    """Initialise the API that this machine speaks; whether that is v2. Raises `DriverError` with the vendor's code."""
-    said = []
-    code = NOT_SUPPORT
-    for symbol, v2 in init_functions():
-        function = library.bind(symbol, ())
-        code = function() if function is not None else NOT_SUPPORT
-        if code == OK:
-            return v2
-        said.append(f"{symbol}: {meaning_of(code) if function is not None else 'no symbol'}")
-        if code != NOT_SUPPORT:
-            break
-    raise DriverError(f"{library.path}: {'; '.join(said)}", code, library.searched)
 
 
 def _meaning(code: int) -> str:
