@@ -69,6 +69,7 @@ class Daemon:
         self.subscriber = Subscriber(
             worker_options(config.driver, scenario),
             environ,
+            wanted=config.driver.fault_events,
             on_fault=self.npu.heard,
             on_gap=self.npu.faults.gap,
             on_change=_tell_worker,
@@ -81,7 +82,7 @@ class Daemon:
             self._self_source(normal_s),
         )
         self.sampler = Sampler(sources, self.snapshots, self.judge, time.monotonic, time.time)
-        self.manager = ServiceManager(Notifier(environ), self.snapshots, self._status_line)
+        self.manager = ServiceManager(Notifier(environ), self.snapshots, self._status_line, NpuSource.name)
         self.http = HttpServer(
             config.server.listen,
             snapshots=self.snapshots,
@@ -130,11 +131,7 @@ class Daemon:
             async with asyncio.TaskGroup() as tasks:
                 running = [
                     tasks.create_task(self.supervisor.run(), name="worker"),
-                    *(
-                        [tasks.create_task(self.subscriber.run(), name="events")]
-                        if self._config.driver.fault_events
-                        else []
-                    ),
+                    tasks.create_task(self.subscriber.run(), name="events"),
                     tasks.create_task(self.sampler.run(), name="sampler"),
                     tasks.create_task(self._reload_when_told(), name="reload"),
                     tasks.create_task(self._tell_changes(), name="tell"),

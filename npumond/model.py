@@ -181,6 +181,8 @@ class SourceState(Struct, frozen=True, kw_only=True):
     group: str
     success: bool
     duration_s: float
+    ended_at: float
+    """Monotonic seconds of the end of the last round, good or not."""
     last_success_at: float | None
     """Monotonic seconds of the last good round; None before the first."""
     reason: str = ""

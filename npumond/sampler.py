@@ -130,6 +130,7 @@ class Sampler:
             group=group,
             success=success,
             duration_s=now - started_at,
+            ended_at=now,
             last_success_at=now if success else before.last_success_at if before is not None else None,
             reason=sampled.reason,
         )

@@ -57,7 +57,7 @@ class Driver(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Path that wins over the search order."""
     acl_library: Text | None = None
     hccn_tool: Text | None = None
-    fault_events: bool = False
+    fault_events: bool = True
     """Whether a process of its own listens for the driver's fault events; it has the library loaded once more, some
     18 MiB. Without it faults are known by the polls of the normal group."""
     call_timeout: CallTimeout = 5.0

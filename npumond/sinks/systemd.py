@@ -1,7 +1,7 @@
 """Tells the service manager how we are: ready, status, alive, reloading, stopping (sd_notify, a datagram).
 
-Alive means progress and not a timer: WATCHDOG=1 is sent only when a new snapshot has come since the last one, and
-snapshots come from finished rounds. A daemon whose loop turns but whose sampling has stopped is restarted.
+Alive means progress and not a timer: WATCHDOG=1 is sent only when the source of the chips has finished a round since
+the last one. A daemon whose loop turns, and whose other sources go on, is restarted when its sampling has stopped.
 
 READY=1 is sent at the first snapshot that says something of the driver: its chips, or that there is none. A node with
 no driver starts, therefore, and one whose driver takes long to initialise is not taken for failed while it does.
@@ -9,6 +9,7 @@ no driver starts, therefore, and one whose driver takes long to initialise is no
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import time
@@ -27,6 +28,8 @@ class Notifier:
     def __init__(self, environ: Mapping[str, str]) -> None:
         name = environ.get("NOTIFY_SOCKET", "")
         self._address = "\0" + name[1:] if name.startswith("@") else name
+        self.wanted = bool(name)
+        """Whether there is a manager that listens."""
         self.watchdog_s = _watchdog_s(environ) if self._address else None
         """Seconds within which the manager wants a sign of life; None where it wants none."""
         self.failures = 0
@@ -53,26 +56,44 @@ def _watchdog_s(environ: Mapping[str, str]) -> float | None:
 class ServiceManager:
     """Follows the snapshots and tells the manager what they show."""
 
-    def __init__(self, notifier: Notifier, snapshots: Latest[Snapshot], status: Callable[[], str]) -> None:
+    def __init__(
+        self, notifier: Notifier, snapshots: Latest[Snapshot], status: Callable[[], str], vital_source: str
+    ) -> None:
+        """``vital_source`` is the name of the source whose rounds are the sign of life."""
         self._notifier = notifier
         self._snapshots = snapshots
         self._status = status
+        self._vital_source = vital_source
+        self._ready = False
+        self._said, self._said_at = "", -math.inf
+        self._alive_at = self._progress_at = -math.inf
 
     async def run(self) -> None:
-        """Until cancelled: one look at each snapshot."""
-        ready = False
-        said, said_at, alive_at = "", 0.0, 0.0
+        """Until cancelled: one look at each snapshot. Ends at once where no manager listens."""
+        if not self._notifier.wanted:
+            return
         async for snapshot in self._snapshots:
             now = time.monotonic()
-            if not ready and (snapshot.devices or snapshot.samples("npu_devices_seen")):
+            if not self._ready and (snapshot.devices or snapshot.samples("npu_devices_seen")):
                 self._notifier.send("READY=1")
-                ready = True
-            if ready and (status := self._status()) != said and now - said_at >= STATUS_EVERY_S:
-                self._notifier.send(f"STATUS={status}")
-                said, said_at = status, now
-            if self._notifier.watchdog_s is not None and now - alive_at >= self._notifier.watchdog_s / 4:
-                self._notifier.send("WATCHDOG=1")
-                alive_at = now
+                self._ready = True
+            if self._ready and now - self._said_at >= STATUS_EVERY_S:
+                self._tell_status(now)
+            if self._notifier.watchdog_s is not None and now - self._alive_at >= self._notifier.watchdog_s / 4:
+                self._tell_alive(snapshot, now)
+
+    def _tell_status(self, now: float) -> None:
+        if (status := self._status()) != self._said:
+            self._notifier.send(f"STATUS={status}")
+            self._said, self._said_at = status, now
+
+    def _tell_alive(self, snapshot: Snapshot, now: float) -> None:
+        progress_at = max(
+            (state.ended_at for state in snapshot.sources if state.source == self._vital_source), default=-math.inf
+        )
+        if progress_at > self._progress_at:
+            self._notifier.send("WATCHDOG=1")
+            self._alive_at, self._progress_at = now, progress_at
 
     def reloading(self) -> None:
         """A reload begins."""

@@ -19,7 +19,7 @@ from npumond.errors import WorkerGone
 from npumond.model import Batch, CallOutcome, Device, DeviceRound, DeviceState, DriverFacts, Lane, PhyId, Sample
 from npumond.sources.faultbook import FaultBook
 from npumond.sources.histogram import Histogram
-from npumond.sources.readings import FAULT_FAMILY, ReadingMap, identity_sample
+from npumond.sources.readings import ReadingMap, identity_sample
 from npumond.sources.source import Sampled
 from npumond.worker.client import WorkerProcess
 from npumond.worker.event_protocol import FaultRaised
@@ -46,6 +46,10 @@ class NpuSettings(Struct, frozen=True, kw_only=True):
     top_processes: int = 16
     keep_outcomes: bool = False
     """For people who ask why something is missing; a daemon has no use for some thousand raw readings."""
+
+    def stale_after_s(self, interval_s: float) -> float:
+        """The age at which a reading of a group with this interval is no longer shown or believed."""
+        return 2 * interval_s + self.call_timeout_s
 
     @classmethod
     def of(cls, config: Config) -> NpuSettings:
@@ -86,14 +90,14 @@ class NpuSource:
         """Vendor calls by name and outcome, since the start."""
         self.outcomes: dict[tuple[PhyId, str], CallOutcome] = {}
         """The newest outcome of every call on every device where ``keep_outcomes`` is set."""
-        self.faults = FaultBook(settings.normal_s, 2 * settings.normal_s + settings.call_timeout_s)
+        self.faults = FaultBook(settings.normal_s, settings.stale_after_s(settings.normal_s))
         """Which faults are active, from polls and events."""
         self.configure(settings)
 
     def configure(self, settings: NpuSettings) -> None:
         """Take new settings; rounds under way finish under the old ones."""
         self._settings = settings
-        self.faults.configure(settings.normal_s, 2 * settings.normal_s + settings.call_timeout_s)
+        self.faults.configure(settings.normal_s, settings.stale_after_s(settings.normal_s))
         self._map = ReadingMap(process_name, settings.top_processes, settings.aliases)
 
     @property
@@ -211,7 +215,6 @@ class NpuSource:
         samples = self._map.samples(device, done.outcomes)
         self._note_support(done, samples)
         self._note_faults(done)
-        samples = [sample for sample in samples if sample.family != FAULT_FAMILY]
         if done.lane == "fast":
             self._last_fast[device.phy_id] = _FastRound(done.at, _answers(done), _why_no_answer(done))
             self._note_lost(done)
@@ -228,7 +231,7 @@ class NpuSource:
         for outcome in done.outcomes:
             histogram.observe(outcome.duration_s)
         watts = next((sample.value for sample in samples if sample.family == "npu_power_watts"), None)
-        longest_gap_s = 2 * self._settings.fast_s + self._settings.call_timeout_s
+        longest_gap_s = self._settings.stale_after_s(self._settings.fast_s)
         joules = self._energy.add(device.phy_id, done.at, watts, longest_gap_s)
         energy = [] if joules is None else [Sample("npu_energy_joules_total", (device_id,), joules)]
         return [*energy, *histogram.samples()]
@@ -264,7 +267,7 @@ class NpuSource:
         return self._batch("normal", "support", self._clock(), self._settings.normal_s, samples)
 
     def _batch(self, group: str, key: str, at: float, interval_s: float, samples: Sequence[Sample]) -> Batch:
-        expires_at = at + 2 * interval_s + self._settings.call_timeout_s
+        expires_at = at + self._settings.stale_after_s(interval_s)
         return Batch(source=self.name, group=group, key=key, at=at, expires_at=expires_at, samples=tuple(samples))
 
 

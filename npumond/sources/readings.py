@@ -1,7 +1,6 @@
 """From a device's vendor readings to samples in base units, by the catalogue's rows.
 
-Pure but for two label values that the driver does not know: a process's name and a fault's severity come from functions
-that are passed in or looked up by code.
+Pure but for one label value that the driver does not know: a process's name comes from a function that is passed in.
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 
 from npumond.catalog import Family, From, reading_rows
-from npumond.faults import severity
 from npumond.model import LACKING, CallOutcome, Device, DeviceRound, Reading, Sample
 
 PROCESS_FAMILY = "npu_process_hbm_used_bytes"
 FAULT_FAMILY = "npu_fault_active"
+"""Made by the fault book, which knows more than the codes of one round."""
 
 
 class _Target(Struct, frozen=True, gc=False):
@@ -45,9 +44,11 @@ class ReadingMap:
         self._families_of_call: dict[str, set[str]] = {}
         self._texts: dict[int, str] = {}
         for family, rank, source in reading_rows():
-            if aliases or not family.alias:
+            if not aliases and family.alias:
+                continue
+            self._families_of_call.setdefault(source.call, set()).add(family.name)
+            if family.name != FAULT_FAMILY:
                 self._targets.setdefault((source.call, source.field), []).append(_target(family, rank, source))
-                self._families_of_call.setdefault(source.call, set()).add(family.name)
 
     def _text(self, number: int) -> str:
         """The number as a label; one string for all the series of a device."""
@@ -98,8 +99,6 @@ class ReadingMap:
         labels = (*own, *target.fixed, *key)
         if target.family == PROCESS_FAMILY:
             return (*labels, self._process_name(int(key[0])))
-        if target.family == FAULT_FAMILY:
-            return (*labels, severity(key[0]))
         return labels
 
 

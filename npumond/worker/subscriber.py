@@ -40,14 +40,16 @@ class Subscriber:
         options: WorkerOptions,
         environ: Mapping[str, str],
         *,
+        wanted: bool,
         on_fault: Callable[[FaultRaised], None],
         on_gap: Callable[[float], None],
         on_change: OnChange,
     ) -> None:
-        """``on_gap`` gets the monotonic time at which a listener that had subscribed was lost: from then on until the
-        next one, events are missed."""
+        """Without ``wanted`` there is never a listener. ``on_gap`` gets the monotonic time at which a listener that had
+        subscribed was lost: from then on until the next one, events are missed."""
         self._options = options
         self._environ = environ
+        self._wanted = wanted
         self._on_fault = on_fault
         self._on_gap = on_gap
         self._on_change = on_change
@@ -76,8 +78,8 @@ class Subscriber:
 
     async def run(self) -> None:
         """Start listeners, one after another, until cancelled; the last one is ended then."""
-        if self._options.backend not in ("auto", "dcmi"):
-            self.state, self.reason = "off", f"the {self._options.backend} driver has no events"
+        if why_not := self._why_off():
+            self.state, self.reason = "off", why_not
             return
         pause = Pause(FIRST_PAUSE_S, LAST_PAUSE_S)
         while True:
@@ -86,6 +88,12 @@ class Subscriber:
             if time.monotonic() - started_at > LONG_LIFE_S:
                 pause.reset()
             await self._wait(REFUSED_PAUSE_S if code in REFUSALS else pause.begin(time.monotonic()))
+
+    def _why_off(self) -> str:
+        if not self._wanted:
+            return "driver.fault_events is off"
+        backend = self._options.backend
+        return "" if backend in ("auto", "dcmi") else f"the {backend} driver has no events"
 
     def _has_room(self) -> bool:
         """Whether another may be started. One that cannot be killed keeps its place at the driver: another would be of

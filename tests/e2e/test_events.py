@@ -22,8 +22,7 @@ def test_a_fault_is_on_the_page_between_two_polls_and_leaves_it_when_it_is_over(
 ) -> None:
     scenario = host("910b")
     fault = frozenset({("device_id", "6"), ("code", "80E01801"), ("severity", "critical")})
-    driver = {"dcmi_library": str(standin.dcmi), "hccn_tool": str(standin.hccn_tool), "fault_events": True}
-    with Daemon(tmp_path, standin, scenario, sampling=RARE, driver=driver) as daemon:
+    with Daemon(tmp_path, standin, scenario, sampling=RARE) as daemon:
         daemon.until(
             lambda: json.loads(daemon.get("/api/v1/status")[2])["events"]["state"] == "subscribed", "it listens", 10
         )

@@ -58,9 +58,10 @@ def test_only_the_largest_processes_become_series_and_all_are_counted() -> None:
     }
 
 
-def test_a_fault_code_carries_its_severity() -> None:
+def test_a_fault_code_makes_no_sample_here() -> None:
+    """The fault book makes them, out of events too."""
     outcome = ok("dcmi_get_device_errorcode_v2", Reading("error_code", 1.0, ("80E18402",)))
-    assert samples(outcome) == {("npu_fault_active", "5", "80E18402", "critical"): 1.0}
+    assert samples(outcome) == {}
 
 
 def test_aliases_can_be_left_out() -> None:

@@ -48,12 +48,13 @@ class Lab:
         self.gaps: list[float] = []
         self.told: list[tuple[str, dict[str, object]]] = []
 
-    def subscriber(self, backend: str = "dcmi") -> Subscriber:
+    def subscriber(self, backend: str = "dcmi", *, wanted: bool = True) -> Subscriber:
         self.scenario.write(self.path)
         options = WorkerOptions(backend=backend, dcmi_library=self.library)  # type: ignore[arg-type]
         return Subscriber(
             options,
             os.environ | {"NPUMOND_STANDIN_SCENARIO": str(self.path)},
+            wanted=wanted,
             on_fault=self.faults.append,
             on_gap=self.gaps.append,
             on_change=lambda event, fields: self.told.append((event, fields)),
@@ -184,6 +185,12 @@ async def test_other_drivers_have_no_events(lab: Lab) -> None:
     assert (subscriber.state, subscriber.reason) == ("off", "the simulated driver has no events")
 
 
+async def test_nobody_listens_where_events_are_not_wanted(lab: Lab) -> None:
+    subscriber = lab.subscriber(wanted=False)
+    await subscriber.run()
+    assert (subscriber.state, subscriber.reason, subscriber.starts) == ("off", "driver.fault_events is off", 0)
+
+
 @pytest.mark.slow
 async def test_a_listener_that_is_killed_is_followed_by_another(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the gap is told, since recoveries may have been missed."""
@@ -258,7 +265,7 @@ from npumond.worker.subscriber import Subscriber
 options = WorkerOptions(backend="dcmi", dcmi_library=sys.argv[1])
 ignore = lambda *_: None
 subscriber = Subscriber(
-    options, os.environ, on_fault=ignore, on_gap=ignore, on_change=lambda event, fields: print(event, flush=True)
+    options, os.environ, wanted=True, on_fault=ignore, on_gap=ignore, on_change=lambda event, fields: print(event, flush=True)
 )
 asyncio.run(subscriber.run())
 """
