@@ -78,18 +78,29 @@ def running(command: list[str], environ: dict[str, str]) -> Iterator[psutil.Proc
             child.kill()
 
 
-def cost(process: psutil.Process, seconds: float, url: str, scrape: bool) -> tuple[float, float, int]:
-    """CPU as a share of one core, resident MiB, both of the whole process tree, and the series of a page."""
-    tree = [process, *process.children(recursive=True)]
-    before = sum(sum(one.cpu_times()[:2]) for one in tree)
+def roles(process: psutil.Process) -> dict[str, psutil.Process]:
+    """The daemon and its children by what they are; of two workers, while one is being replaced, the newer."""
+    found = {"daemon": process}
+    for child in process.children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found |= {ROLES[word]: child for word in child.cmdline() if word in ROLES}
+    return found
+
+
+def cost(process: psutil.Process, seconds: float, url: str, scrape: bool) -> tuple[float, str, int]:
+    """CPU as a share of one core for the whole process tree, resident MiB of each process, the series of a page."""
+    tree = roles(process)
+    before = sum(sum(one.cpu_times()[:2]) for one in tree.values())
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(1)
         if scrape:
             page_of(url)
-    after = sum(sum(one.cpu_times()[:2]) for one in tree)
+    after = sum(sum(one.cpu_times()[:2]) for one in tree.values())
+    rss = {role: one.memory_info().rss / (1 << 20) for role, one in tree.items()}
+    memory = " + ".join(f"{role} {mib:.1f}" for role, mib in rss.items())
     series = sum(1 for line in page_of(url).splitlines() if not line.startswith(b"#"))
-    return (after - before) / seconds, sum(one.memory_info().rss for one in tree) / (1 << 20), series
+    return (after - before) / seconds, f"{memory} = {sum(rss.values()):.1f} MiB", series
 
 
 def page_of(url: str) -> bytes:
@@ -130,7 +141,7 @@ def measure_daemon(folder: Path, devices: int, seconds: float) -> int:
         for scrape in (False, True):
             cpu, rss, series = cost(process, seconds, url, scrape)
             print(f"npumond, {devices:3} devices, {series:5} series, {'1 scrape/s' if scrape else 'no scrapes'}: "
-                  f"{100 * cpu:5.2f} % of a core, {rss:5.1f} MiB")  # fmt: skip
+                  f"{100 * cpu:5.2f} % of a core, {rss}")  # fmt: skip
     return series
 
 
@@ -142,7 +153,7 @@ def measure_peer(series: int, seconds: float) -> None:
         wait_for(url)
         time.sleep(2)
         cpu, rss, _ = cost(process, seconds, url, scrape=True)
-        print(f"prometheus_client alone,  {series:5} series, 1 scrape/s: {100 * cpu:5.2f} % of a core, {rss:5.1f} MiB")
+        print(f"prometheus_client alone,  {series:5} series, 1 scrape/s: {100 * cpu:5.2f} % of a core, {rss}")
 
 
 def main() -> None:

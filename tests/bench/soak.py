@@ -5,7 +5,10 @@ A call hangs every 30 s (for 10 s), the worker crashes every 60 s, a card is los
 its slope, threads and descriptors against their base, the longest gap of the fast group on chips that nothing happened
 to, the slowest page, and for how long a chip was down on which one call hung.
 
-    python -m tests.bench.soak [--minutes 10]
+    python -m tests.bench.soak [--minutes 10] [--warm-up 2]
+
+A worker lives for less than a minute here, so its memory is told and has no slope; what could grow is the daemon. How
+long its warm-up takes is seen in the figures printed for each minute.
 
 Crashes are left out of the gap: while no worker lives nobody reads, and the gap that a crash makes is told by itself.
 """
@@ -26,7 +29,7 @@ from pathlib import Path
 import psutil
 from msgspec import Struct
 
-from tests.bench.daemon import free_port, running, wait_for
+from tests.bench.daemon import ROLES, free_port, roles, running, wait_for
 from tests.standin.build import build
 from tests.standin.profiles import profile, with_lost_chip
 from tests.standin.scenario import Scenario
@@ -34,7 +37,9 @@ from tests.standin.scenario import Scenario
 HUNG, LOST = 2, 5
 """Device ids of the chips that things happen to; all others are watched for gaps."""
 
-WARM_UP_S = 60.0
+QUIET_S = 60.0
+"""At the start, before the trouble begins."""
+
 COUNT = re.compile(rb'npu_query_duration_seconds_count\{device_id="(\d+)"\} (\S+)')
 UP = re.compile(rb'npu_device_up\{device_id="(\d+)"\} (\S+)')
 
@@ -42,8 +47,8 @@ UP = re.compile(rb'npu_device_up\{device_id="(\d+)"\} (\S+)')
 class Seen(Struct):
     """What was measured so far."""
 
-    rss: list[tuple[float, float]]
-    """(seconds, MiB of both processes)."""
+    rss: list[tuple[float, dict[str, float]]]
+    """Seconds; MiB by what the process is."""
     pages_s: list[float]
     gaps_s: list[float]
     """Of the fast group on healthy chips, while no worker had crashed."""
@@ -66,7 +71,7 @@ class Trouble:
 
     def step(self, elapsed_s: float, worker: psutil.Process | None) -> None:
         """What has to be wrong at this second; writes the file when that has changed."""
-        quiet = elapsed_s < WARM_UP_S or elapsed_s > self._minutes * 60 - 40
+        quiet = elapsed_s < QUIET_S or elapsed_s > self._minutes * 60 - 40
         hang = not quiet and elapsed_s % 30 < 10
         lost = not quiet and elapsed_s % 90 < 20
         if not quiet and elapsed_s % 60 >= 45 and time.monotonic() - self.crashed_at > 30 and worker is not None:
@@ -101,8 +106,7 @@ def watch(process: psutil.Process, port: int, trouble: Trouble, minutes: float) 
     down_at: float | None = None
     next_books_at = 0.0
     while (elapsed_s := time.monotonic() - began_at) < minutes * 60:
-        children = process.children()
-        trouble.step(elapsed_s, children[0] if children else None)
+        trouble.step(elapsed_s, roles(process).get("worker"))
         body, took_s = page(port)
         seen.pages_s.append(took_s)
         now = time.monotonic()
@@ -128,33 +132,39 @@ def watch(process: psutil.Process, port: int, trouble: Trouble, minutes: float) 
 
 def books(process: psutil.Process, elapsed_s: float, seen: Seen) -> None:
     """Memory, threads and descriptors of the daemon and all its workers."""
-    tree = [process, *process.children(recursive=True)]
+    tree = roles(process)
+    if len(process.children()) != len(ROLES):
+        return  # a worker is being replaced
     try:
-        rss = sum(one.memory_info().rss for one in tree) / (1 << 20)
-        threads = sum(one.num_threads() for one in tree)
+        rss = {role: one.memory_info().rss / (1 << 20) for role, one in tree.items()}
+        threads = sum(one.num_threads() for one in tree.values())
     except psutil.NoSuchProcess:
         return  # a worker was replaced between the list and the look
-    if len(tree) == 2:  # while one is being replaced there are three, for a moment
-        seen.rss.append((elapsed_s, rss))
-        seen.threads.append(threads)
-        seen.descriptors.append(process.num_fds())
+    seen.rss.append((elapsed_s, rss))
+    seen.threads.append(threads)
+    seen.descriptors.append(process.num_fds())
 
 
-def slope_mib_per_hour(points: list[tuple[float, float]]) -> float:
+def slope_mib_per_hour(points: list[tuple[float, float]], warm_up_s: float) -> float:
     """Least squares over the time after the warm-up."""
-    late = [(at, value) for at, value in points if at > WARM_UP_S * 1.5]
+    late = [(at, value) for at, value in points if at > warm_up_s]
     if len(late) < 3:
         return float("nan")
     slope, _ = statistics.linear_regression([at for at, _ in late], [value for _, value in late])
     return slope * 3600
 
 
-def report(seen: Seen) -> None:
+def report(seen: Seen, warm_up_s: float) -> None:
     """The figures, each beside what it is to be."""
-    rss = [value for _, value in seen.rss]
-    slope = slope_mib_per_hour(seen.rss)
+    slope = slope_mib_per_hour([(at, rss["daemon"]) for at, rss in seen.rss], warm_up_s)
     worst_s = max(seen.down_s, default=float("nan"))
-    print(f"memory            {rss[0]:.1f} MiB at first, {rss[-1]:.1f} at the end, {slope:+.2f} MiB an hour (below 1)")
+    for minute in range(int(seen.rss[-1][0] // 60) + 1):
+        inside = [rss for at, rss in seen.rss if minute * 60 <= at < minute * 60 + 60]
+        if inside:
+            print(
+                f"minute {minute:3}        ", ", ".join(f"{role} {mib:.2f}" for role, mib in inside[-1].items()), "MiB"
+            )
+    print(f"memory            daemon {slope:+.2f} MiB an hour after {warm_up_s / 60:g} minutes (below 1)")
     print(f"threads           {seen.threads[2]} at first, {seen.threads[-1]} at the end")
     print(f"descriptors       {seen.descriptors[2]} at first, {seen.descriptors[-1]} at the end")
     print(f"longest gap       {max(seen.gaps_s):.2f} s of a 1 s interval on healthy chips (at most 1.5)")
@@ -167,7 +177,9 @@ def main() -> None:
     """Run it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
-    minutes = parser.parse_args().minutes
+    parser.add_argument("--warm-up", type=float, default=2.0, help="minutes that the slope leaves out")
+    arguments = parser.parse_args()
+    minutes = arguments.minutes
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         standin = build(folder / "standin")
@@ -181,7 +193,7 @@ def main() -> None:
         environ = {**os.environ, "NPUMOND_STANDIN_SCENARIO": str(scenario)}
         with running([sys.executable, "-m", "npumond.cli", "run", "--config", str(config)], environ) as process:
             wait_for(f"http://127.0.0.1:{port}/metrics")
-            report(watch(process, port, Trouble(scenario, minutes), minutes))
+            report(watch(process, port, Trouble(scenario, minutes), minutes), arguments.warm_up * 60)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import math
 import random
+import struct
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from npumond.config import parse
 from npumond.drivers import hccn
 from npumond.drivers.dcmi.calling import Caller
 from npumond.drivers.dcmi.driver import WINDOWS_MS, outcome_of
+from npumond.drivers.dcmi.events import read_event
 from npumond.drivers.dcmi.rows import Chip, Question, Row
 from npumond.drivers.dcmi.table import ROWS
 from npumond.drivers.text import LONGEST, sanitised
@@ -23,7 +25,11 @@ from npumond.errors import ConfigError, WorkerError
 from npumond.model import CallOutcome, Device, DeviceRound, LogicId, PhyId, Reading, Sample
 from npumond.negotiation import content_type, wants_gzip
 from npumond.sources.readings import ReadingMap
+from npumond.worker.event_protocol import FaultRaised, Missed, Subscribed, SubscribeFailed
+from npumond.worker.event_protocol import encode as event_frame
+from npumond.worker.event_protocol import reader as event_reader
 from npumond.worker.protocol import Alive, Busy, OpenFailed, RoundDone, encode, reader
+from tests.fuzz.webserver import answer
 
 DEVICE = Device(phy_id=PhyId(5), logic_id=LogicId(3), card_id=2, chip_id=1, chip="910B3", generation="910B")
 CHIP = Chip(device=DEVICE, hccs_links=(1, 2))
@@ -95,6 +101,33 @@ def tool(data: bytes) -> None:
             assert math.isfinite(reading.value), (topic.name, reading)
 
 
+def event_frames(data: bytes) -> None:
+    """A stream from the process that listens for fault events."""
+    frames_in = event_reader()
+    try:
+        for start in range(0, len(data), 7):
+            list(frames_in.feed(data[start : start + 7]))
+    except WorkerError:
+        pass
+
+
+def event_records(data: bytes) -> None:
+    """A record as the library hands it to the callback: a fault that can be told, or a refusal."""
+    try:
+        event = read_event(data)
+    except ValueError:
+        return
+    assert event.name.isprintable()
+    assert len(event.code) == 8
+
+
+def requests(data: bytes) -> None:
+    """Bytes sent to the HTTP server: an answer in HTTP or none, and never one that says we made a mistake."""
+    said = answer(data)
+    assert not said or said.startswith(b"HTTP/"), said[:100]
+    assert b" 500 " not in said.partition(b"\r\n")[0], said[:200]
+
+
 def texts(data: bytes) -> None:
     """A name out of a structure."""
     text = sanitised(data)
@@ -135,6 +168,19 @@ SEEDS: Mapping[str, tuple[bytes, ...]] = {
         b"present : present\nVcc : 3290.30 mV\ntemperature : 41 C\nTx_Power0 : 1.1 mW\n",
         b"[devid 0]link up count       : 3\n",
     ),
+    "event_frames": (
+        event_frame(FaultRaised(1.5, "80E01801", LogicId(3), "major", "raised", 5, 6, "fault", 1.7e9)) * 2,
+        event_frame(Subscribed("/usr/lib64/libdcmi.so", "v2")) + event_frame(Missed(3, 4)),
+        event_frame(SubscribeFailed(-8020, "occupied")),
+    ),
+    "event_records": (struct.pack("<i4xIH6B2i4xQ256s64x", 0, 0x80E01801, 5, 0, 0, 0, 0, 2, 1, 9, 10, 0, b"name"),),
+    "requests": (
+        b"GET /api/v1/alerts?state=firing HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /api/v1/history?metric=npu_power_watts&device_id=0&start=1&end=2&step=1s HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\nHost: a\r\nAccept: text/plain;q=0.5\r\nAccept-Encoding: gzip\r\n\r\n",
+        b"HEAD /-/ready HTTP/1.0\r\n\r\nGET /api/v1/devices HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"POST /-/reload HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    ),
     "texts": (b"910B3\0\0\0", "\u6606\u4ed1".encode(), b"\xff\xfe\x00"),
     "configuration": (
         b"sampling: {fast: 500ms, normal: 5s}\nserver: {listen: ['0.0.0.0:9090']}\n",
@@ -150,6 +196,9 @@ TARGETS: Mapping[str, Target] = {
     "frames": frames,
     "structures": structures,
     "tool": tool,
+    "event_frames": event_frames,
+    "event_records": event_records,
+    "requests": requests,
     "texts": texts,
     "configuration": configuration,
     "headers": headers,
