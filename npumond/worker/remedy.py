@@ -13,7 +13,9 @@ from npumond.model import PhyId
 from npumond.worker.protocol import Busy, Quarantined
 
 FIRST_QUARANTINE_S = 10.0
-LAST_QUARANTINE_S = 300.0
+LAST_QUARANTINE_S = 60.0
+"""Also the longest that a chip stays down after it answers again while the call that hung on it never returns: a call
+that returns brings its chip back at once. A new worker a minute costs some tenths of a percent of a core."""
 STRIKES_KEPT_S = 900.0
 """After so long without a hang a call's record is clean."""
 

@@ -23,7 +23,7 @@ from npumond.model import DeviceRound, DriverFacts, PhyId
 from npumond.worker.client import WorkerProcess
 from npumond.worker.process import INIT_DEADLINE_S, how_it_ended
 from npumond.worker.protocol import Busy, WorkerOptions
-from npumond.worker.remedy import FIRST_PAUSE_S, LAST_PAUSE_S, Pause, Quarantine, successor_is_better
+from npumond.worker.remedy import FIRST_PAUSE_S, LAST_PAUSE_S, LAST_QUARANTINE_S, Pause, Quarantine, successor_is_better
 
 NO_WORKER_LAST_PAUSE_S = 60.0
 LONG_LIFE_S = 30.0
@@ -65,7 +65,7 @@ class Supervisor:
         self._settled = asyncio.Event()
         self._quarantine = Quarantine()
         self._remedies = {
-            "hang": Pause(FIRST_PAUSE_S, LAST_PAUSE_S),
+            "hang": Pause(FIRST_PAUSE_S, LAST_QUARANTINE_S),
             "silent": Pause(FIRST_PAUSE_S, LAST_PAUSE_S),
             "missing": Pause(MISSING_FOR_S, MISSING_LAST_PAUSE_S),
         }
