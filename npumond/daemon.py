@@ -70,6 +70,7 @@ class Daemon:
             worker_options(config.driver, scenario),
             environ,
             wanted=config.driver.fault_events,
+            opened=self.supervisor.opened,
             on_fault=self.npu.heard,
             on_gap=self.npu.faults.gap,
             on_change=_tell_worker,

@@ -12,10 +12,11 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
 from npumond.errors import DriverError, WorkerError
+from npumond.model import DriverFacts
 from npumond.worker.event_protocol import FaultRaised, Message, Missed, Subscribed, SubscribeFailed, reader
 from npumond.worker.process import INIT_DEADLINE_S, Child, how_it_ended
 from npumond.worker.protocol import WorkerOptions
@@ -41,15 +42,18 @@ class Subscriber:
         environ: Mapping[str, str],
         *,
         wanted: bool,
+        opened: Callable[[], Awaitable[DriverFacts]],
         on_fault: Callable[[FaultRaised], None],
         on_gap: Callable[[float], None],
         on_change: OnChange,
     ) -> None:
-        """Without ``wanted`` there is never a listener. ``on_gap`` gets the monotonic time at which a listener that had
+        """Without ``wanted`` there is never a listener; before each start ``opened`` is awaited, which gives the facts
+        of the driver once a worker has opened one. ``on_gap`` gets the monotonic time at which a listener that had
         subscribed was lost: from then on until the next one, events are missed."""
         self._options = options
         self._environ = environ
         self._wanted = wanted
+        self._opened = opened
         self._on_fault = on_fault
         self._on_gap = on_gap
         self._on_change = on_change
@@ -58,7 +62,7 @@ class Subscriber:
         self._told: tuple[str, str] | None = None
         self._missed_before = Missed(0, 0)
         self.state: State = "starting"
-        self.reason = "the listener has not started yet"
+        self.reason = "no driver is open yet"
         """Why there are no events; empty while there are."""
         self.retry_at: float | None = None
         """Monotonic seconds of the next try, while waiting for it."""
@@ -78,22 +82,21 @@ class Subscriber:
 
     async def run(self) -> None:
         """Start listeners, one after another, until cancelled; the last one is ended then."""
-        if why_not := self._why_off():
-            self.state, self.reason = "off", why_not
+        if not self._wanted:
+            self.state, self.reason = "off", "driver.fault_events is off"
             return
         pause = Pause(FIRST_PAUSE_S, LAST_PAUSE_S)
         while True:
+            backend = (await self._opened()).backend
+            if backend != "dcmi":
+                self.state, self.reason = "off", f"the {backend} driver has no events"
+                await asyncio.sleep(REFUSED_PAUSE_S)  # the next worker may find another one
+                continue
             started_at = time.monotonic()
             code = await self._one() if self._has_room() else None
             if time.monotonic() - started_at > LONG_LIFE_S:
                 pause.reset()
             await self._wait(REFUSED_PAUSE_S if code in REFUSALS else pause.begin(time.monotonic()))
-
-    def _why_off(self) -> str:
-        if not self._wanted:
-            return "driver.fault_events is off"
-        backend = self._options.backend
-        return "" if backend in ("auto", "dcmi") else f"the {backend} driver has no events"
 
     def _has_room(self) -> bool:
         """Whether another may be started. One that cannot be killed keeps its place at the driver: another would be of

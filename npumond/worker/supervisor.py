@@ -102,6 +102,13 @@ class Supervisor:
             return None
         return self.worker
 
+    async def opened(self) -> DriverFacts:
+        """Wait until a worker that has opened its driver is in charge, and give what it found."""
+        while True:
+            await self._started.wait()
+            if self.facts is not None:
+                return self.facts
+
     async def settled(self) -> None:
         """Wait until the first worker has opened its driver, or has said that it cannot."""
         await self._settled.wait()

@@ -28,7 +28,7 @@ def port() -> int:
         server = HttpServer(
             (Listen("127.0.0.1", 0),),
             snapshots=snapshots,
-            status=lambda: {"node": "fuzz"},
+            status=lambda: {"node": "fuzz", "version": "0"},
             alerts=lambda state: [],
             devices=list,
             ready=lambda: (True, ""),

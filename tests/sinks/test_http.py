@@ -60,12 +60,13 @@ class Daemon:
         self.is_ready = (True, "")
         self.reloaded = (True, "")
         self.asked_state: str | None = None
-        self.device = {"device_id": 0, "readings": {"npu_power_watts": None, "npu_voltage_volts": math.nan}}
+        readings = {"npu_power_watts": None, "npu_voltage_volts": math.nan}
+        self.device = {"device_id": 0, "up": True, "readings": readings}
 
     def alerts(self, state: str) -> list[dict[str, Any]]:
         """Every alert, and a note of the filter."""
         self.asked_state = state
-        return [{"rule": "NpuHot", "state": "firing"}]
+        return [{"rule": "NpuHot", "state": "firing", "labels": {}}]
 
     async def reload(self) -> tuple[bool, str]:
         """What the test decided."""
@@ -76,7 +77,7 @@ class Daemon:
         return HttpServer(
             addresses or (LOOPBACK,),
             snapshots=self.snapshots,
-            status=lambda: {"node": "n1", "ready": self.is_ready[0], "age_s": math.inf},
+            status=lambda: {"node": "n1", "version": __version__, "ready": self.is_ready[0], "age_s": math.inf},
             alerts=self.alerts,
             devices=lambda: [self.device],
             ready=lambda: self.is_ready,
@@ -266,12 +267,12 @@ class TestApi:
             body = await response.json()
 
         readings = {"npu_power_watts": None, "npu_voltage_volts": None}
-        assert body == {"devices": [{"device_id": 0, "readings": readings}]}
+        assert body == {"devices": [{"device_id": 0, "up": True, "readings": readings}]}
 
     async def test_status_has_no_infinity(self, client: aiohttp.ClientSession) -> None:
         """A number that JSON cannot say is null."""
         async with client.get("/api/v1/status") as response:
-            assert await response.json() == {"node": "n1", "ready": True, "age_s": None}
+            assert await response.json() == {"node": "n1", "version": __version__, "ready": True, "age_s": None}
 
     @pytest.mark.parametrize(("query", "state"), [("", ""), ("?state=firing", "firing"), ("?state=&x=1", "")])
     async def test_alerts_are_filtered(
@@ -279,7 +280,7 @@ class TestApi:
     ) -> None:
         """The state is handed on; other parameters are ignored."""
         async with client.get(f"/api/v1/alerts{query}") as response:
-            assert await response.json() == {"alerts": [{"rule": "NpuHot", "state": "firing"}]}
+            assert await response.json() == {"alerts": [{"rule": "NpuHot", "state": "firing", "labels": {}}]}
 
         assert daemon.asked_state == state
 

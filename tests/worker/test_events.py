@@ -12,7 +12,9 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import psutil
 import pytest
@@ -23,6 +25,7 @@ from hypothesis import strategies as st
 from npumond.drivers.dcmi.events import EVENT_BYTES, dcmi_event_filter, read_event
 from npumond.drivers.text import LONGEST
 from npumond.errors import WorkerError
+from npumond.model import DriverFacts
 from npumond.worker import process
 from npumond.worker import subscriber as module
 from npumond.worker.event_protocol import FaultRaised, Message, Missed, Subscribed, encode, reader
@@ -33,8 +36,14 @@ from tests.standin.build import build
 from tests.standin.profiles import profile
 from tests.standin.scenario import Scenario
 
+Backend = Literal["dcmi", "acl", "simulated"]
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 20.0
+
+
+async def opened(backend: Backend) -> DriverFacts:
+    """As the supervisor tells it once a worker has opened a driver."""
+    return DriverFacts(backend=backend, api="v1", library="")
 
 
 class Lab:
@@ -48,22 +57,23 @@ class Lab:
         self.gaps: list[float] = []
         self.told: list[tuple[str, dict[str, object]]] = []
 
-    def subscriber(self, backend: str = "dcmi", *, wanted: bool = True) -> Subscriber:
+    def subscriber(self, backend: Backend = "dcmi", *, wanted: bool = True) -> Subscriber:
         self.scenario.write(self.path)
-        options = WorkerOptions(backend=backend, dcmi_library=self.library)  # type: ignore[arg-type]
+        options = WorkerOptions(backend=backend, dcmi_library=self.library)
         return Subscriber(
             options,
             os.environ | {"NPUMOND_STANDIN_SCENARIO": str(self.path)},
             wanted=wanted,
+            opened=partial(opened, backend),
             on_fault=self.faults.append,
             on_gap=self.gaps.append,
             on_change=lambda event, fields: self.told.append((event, fields)),
         )
 
     @asynccontextmanager
-    async def running(self, until: str = "subscribed") -> AsyncIterator[Subscriber]:
+    async def running(self, until: str = "subscribed", backend: Backend = "dcmi") -> AsyncIterator[Subscriber]:
         """A subscriber in that state, ended and reaped afterwards."""
-        subscriber = self.subscriber()
+        subscriber = self.subscriber(backend)
         task = asyncio.create_task(subscriber.run())
         try:
             await become(lambda: subscriber.state == until)
@@ -180,9 +190,18 @@ async def test_a_machine_without_the_library_or_without_events_says_so(lab: Lab,
 
 
 async def test_other_drivers_have_no_events(lab: Lab) -> None:
-    subscriber = lab.subscriber("simulated")
-    await subscriber.run()
-    assert (subscriber.state, subscriber.reason) == ("off", "the simulated driver has no events")
+    async with lab.running("off", backend="simulated") as subscriber:
+        assert (subscriber.reason, subscriber.starts) == ("the simulated driver has no events", 0)
+
+
+async def test_without_a_driver_nobody_listens(lab: Lab) -> None:
+    """No process is started for a library that no worker could open."""
+    subscriber = lab.subscriber()
+    subscriber._opened = asyncio.Event().wait  # type: ignore[assignment]
+    task = asyncio.create_task(subscriber.run())
+    await asyncio.sleep(0)
+    task.cancel()
+    assert (subscriber.state, subscriber.reason, subscriber.starts) == ("starting", "no driver is open yet", 0)
 
 
 async def test_nobody_listens_where_events_are_not_wanted(lab: Lab) -> None:
@@ -260,12 +279,15 @@ def test_the_daemon_s_own_event_loop_listens_too(lab: Lab) -> None:
 
 PARENT = """
 import asyncio, os, sys
+from npumond.model import DriverFacts
 from npumond.worker.protocol import WorkerOptions
 from npumond.worker.subscriber import Subscriber
-options = WorkerOptions(backend="dcmi", dcmi_library=sys.argv[1])
+async def opened():
+    return DriverFacts(backend="dcmi", api="v1", library=sys.argv[1])
 ignore = lambda *_: None
 subscriber = Subscriber(
-    options, os.environ, wanted=True, on_fault=ignore, on_gap=ignore, on_change=lambda event, fields: print(event, flush=True)
+    WorkerOptions(backend="dcmi", dcmi_library=sys.argv[1]), os.environ, wanted=True, opened=opened,
+    on_fault=ignore, on_gap=ignore, on_change=lambda event, fields: print(event, flush=True),
 )
 asyncio.run(subscriber.run())
 """

@@ -25,6 +25,7 @@ from npumond.model import Snapshot
 from npumond.negotiation import OPENMETRICS_CONTENT_TYPE, content_type, wants_gzip
 from npumond.sinks.http.connections import Door, Guard, Limits
 from npumond.sinks.http.listen import Listener, open_listeners
+from npumond.sinks.http.overview import overview
 from npumond.sinks.http.pages import Pages
 
 _log = logger(__name__)
@@ -38,6 +39,7 @@ _ALERT_STATES = ("pending", "firing", "resolved")
 _NOT_STORED = "the history store is not part of this version"
 
 _PAGE_POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_PAGE_HEADERS = {"Content-Security-Policy": _PAGE_POLICY, "Referrer-Policy": "no-referrer"}
 
 # aiohttp writes a traceback for each request that is not HTTP, so anybody could fill the log. Errors of our own are
 # logged by `_answer`; this logger, which belongs to no tree, takes the rest.
@@ -74,6 +76,8 @@ class HttpServer:
         self._ready = ready
         self._reload = reload
         self._limits = limits or Limits()
+        self._overview = Template((WEB / "index.html").read_text("utf-8"))
+        self._style = (WEB / "style.css").read_bytes()
         self._listeners: list[Listener] = []
         self._servers: list[asyncio.Server] = []
         self._runner: web.AppRunner | None = None
@@ -129,8 +133,8 @@ class HttpServer:
 
     def _routes(self) -> list[web.RouteDef]:
         routes = [
-            web.get("/", _static("index.html", "text/html; charset=utf-8")),
-            web.get("/style.css", _static("style.css", "text/css; charset=utf-8")),
+            web.get("/", self._get_overview),
+            web.get("/style.css", self._get_style),
             web.get("/metrics", self._get_metrics),
             web.get("/-/healthy", self._get_healthy),
             web.get("/-/ready", self._get_ready),
@@ -175,6 +179,13 @@ class HttpServer:
             _log.exception("a request failed", path=request.path)
             return _error(request, 500, "this is a mistake in npumond; its log has the details")
 
+    async def _get_overview(self, request: web.Request) -> web.Response:
+        body = overview(self._overview, self._status(), self._devices(), self._alerts(""))
+        return web.Response(body=body, headers={"Content-Type": "text/html; charset=utf-8", **_PAGE_HEADERS})
+
+    async def _get_style(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._style, headers={"Content-Type": "text/css; charset=utf-8", **_PAGE_HEADERS})
+
     async def _get_metrics(self, request: web.Request) -> web.Response:
         kind = content_type(_joined(request, "Accept"))
         compressed = wants_gzip(_joined(request, "Accept-Encoding"))
@@ -209,18 +220,6 @@ class HttpServer:
         assert self._reload is not None  # noqa: S101 (there is no route without it; for the type checker)
         reloaded, reason = await self._reload()
         return _text(200, "reloaded") if reloaded else _text(500, reason)
-
-
-def _static(name: str, kind: str) -> Handler:
-    """A handler for a file of npumond/web/, read once."""
-    template = Template((WEB / name).read_text("utf-8"))
-    body = template.substitute(version=npumond.__version__).encode()
-
-    async def get(request: web.Request) -> web.Response:
-        headers = {"Content-Type": kind, "Content-Security-Policy": _PAGE_POLICY, "Referrer-Policy": "no-referrer"}
-        return web.Response(body=body, headers=headers)
-
-    return get
 
 
 def _joined(request: web.Request, header: str) -> str:
