@@ -20,15 +20,10 @@ MINUTE = 60.0
 _BUSY = Condition(metric="npu_processes", op=">", threshold=0)
 """An idle chip is not a fault; one that somebody holds and does not use is a loss."""
 
-_RESOLVED_BY_BUCKET = Condition(metric="inference_latency_resolution_seconds", compare="difference", op=">=", share=0.5)
-"""Of a quantile we know that it lies in one bucket, at most the bucket's width below what interpolation says. The rule
-counts only where even then it is at least half the threshold: a first bucket of 0 to 0.3 s, in which every request may
-have taken 20 ms, says nothing about 0.1 s, while one of 0.1 to 0.15 s does. Why half and not the whole threshold: the
-bucket just above the threshold would never count, which is the one that matters most. The price: where a wide bucket
-lies just above a narrow one (1 to 2.5 s), quantiles in its lowest part do not count."""
-
-_TRAFFIC = Condition(metric="inference_success_ratio", op=">=", threshold=0)
-"""There is a success ratio only when the window held ``inference.min_requests``: three requests make no quantile."""
+_RESOLVED_BY_BUCKET = Condition(metric="inference_latency_lower_bound_seconds", op=">=", share=1.0)
+"""Of a quantile we know that it lies in one bucket, and only the bucket's lower edge is certain: a first bucket of 0 to
+0.3 s, in which every request may have taken 20 ms, says nothing about 0.1 s, while one of 0.1 to 0.15 s does. The edge
+is not told of a window with fewer than ``inference.min_requests``: three requests make no quantile."""
 
 _ASKED = (
     Condition(metric="npu_device_up", op="==", threshold=1),
@@ -92,7 +87,7 @@ DEFAULT_RULES: tuple[Rule, ...] = (
         op=">",
         threshold=0.100,
         clear=0.090,
-        conditions=(_RESOLVED_BY_BUCKET, _TRAFFIC),
+        conditions=(_RESOLVED_BY_BUCKET,),
         for_s=5 * MINUTE,
         summary="P99 latency of {model} at {target} is too high",
         description="P99 latency of {model} at {target} is {value}, above {threshold}. "

@@ -28,6 +28,7 @@ LINT_EXCEPTIONS = {
     "inference_latency_ms": "an alias whose name is promised",
     "inference_latency_seconds": "quantile is a label of a gauge: it is computed over a window, which a summary is not",
     "inference_latency_resolution_seconds": "as inference_latency_seconds",
+    "inference_latency_lower_bound_seconds": "as inference_latency_seconds",
 }
 """What promtool's linter objects to, and why it stays."""
 
