@@ -12,7 +12,7 @@ from typing import Any
 from npumond.catalog import BY_NAME
 from npumond.config.document import join
 from npumond.config.notation import did_you_mean, show_duration
-from npumond.config.settings import Condition, Config, Op, Rule, Rules, Sampling, Server
+from npumond.config.settings import Condition, Config, Inference, Op, Rule, Rules, Sampling, Server, Target, Tls
 
 Mistakes = Iterator[tuple[str, str]]
 Written = Callable[[str], str]
@@ -49,6 +49,27 @@ def _server(server: Server, _written: Written) -> Mistakes:
 def _rules(rules: Rules, _written: Written) -> Mistakes:
     for index, first in _repeated([rule.name for rule in rules.extra]):
         yield f"extra[{index}].name", f"is the name of rules.extra[{first}] too"
+
+
+def _tls(tls: Tls, _written: Written) -> Mistakes:
+    for key, other, value in (("key_file", "cert_file", tls.cert_file), ("cert_file", "key_file", tls.key_file)):
+        if value is not None and getattr(tls, key) is None:
+            yield key, f"is missing: {other} is of no use without it"
+    if tls.insecure and tls.ca_file is not None:
+        yield "insecure", "must not be true where ca_file says what to check by"
+
+
+def _target(target: Target, _written: Written) -> Mistakes:
+    for index, first in _repeated([str(device_id) for device_id in target.device_ids]):
+        yield f"device_ids[{index}]", f"is device_ids[{first}] too"
+
+
+def _inference(inference: Inference, _written: Written) -> Mistakes:
+    for index, first in _repeated([target.label for target in inference.targets]):
+        label = inference.targets[index].label
+        yield f"targets[{index}].url", f"has the label {label} of targets[{first}]; give one of them a name"
+    for index, first in _repeated([f"{probe.url} {probe.model}" for probe in inference.probes]):
+        yield f"probes[{index}].url", f"has the url and model of probes[{first}]"
 
 
 def _repeated(values: Sequence[str]) -> Iterator[tuple[int, int]]:
@@ -107,6 +128,9 @@ CHECKS: Mapping[type, Callable[[Any, Written], Mistakes]] = {
     Sampling: _sampling,
     Server: _server,
     Rules: _rules,
+    Tls: _tls,
+    Target: _target,
+    Inference: _inference,
     Rule: _rule,
     Condition: _condition,
     Config: _config,

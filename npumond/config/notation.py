@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct
 
@@ -158,6 +159,50 @@ def _ip(kind: type[IPv4Address | IPv6Address], text: str) -> str:
         raise ValueError(f"is not an {kind.__name__.removesuffix('Address')} address") from None
 
 
+def datagrams(text: str) -> Listen:
+    """``udp:127.0.0.1:8125``, ``unix:/run/npumond/statsd.sock``."""
+    scheme, _, rest = text.partition(":")
+    if scheme == "unix":
+        return listen(text)
+    if scheme != "udp" or ":" not in rest or rest.startswith("unix:"):
+        raise ValueError(f"must be {DATAGRAMS.what}")
+    return listen(rest)
+
+
+def show_datagrams(address: Listen) -> str:
+    """As `datagrams` reads it."""
+    return str(address) if address.path else f"udp:{address}"
+
+
+def url(text: str) -> str:
+    """An address by HTTP or HTTPS, without user and password: those would be shown wherever the address is."""
+    parts = _address(text, ("http", "https"), URL)
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("must not hold a user or a password; token_file names a file with a token")
+    return text
+
+
+def broker(text: str) -> str:
+    """``mqtt://host:1883`` or ``mqtts://host:8883``."""
+    parts = _address(text, ("mqtt", "mqtts"), BROKER)
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("must not hold a user or a password; they are username and password_file")
+    if parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise ValueError(f"must be {BROKER.what}")
+    return text
+
+
+def _address(text: str, schemes: tuple[str, ...], notation: Notation) -> SplitResult:
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise ValueError(f"must be {notation.what}: {error}") from None
+    if parts.scheme not in schemes or not parts.hostname or port == 0 or not text.isprintable() or " " in text:
+        raise ValueError(f"must be {notation.what}")
+    return parts
+
+
 def metric(text: str) -> str:
     """Name of a catalogue family that has one value a series."""
     family = BY_NAME.get(text)
@@ -190,6 +235,9 @@ DURATION = Notation("a duration such as 500ms, 5s or 2m", duration, show_duratio
 SIZE = Notation("a size such as 512MiB or 2GiB", byte_size, show_bytes)
 THRESHOLD = Notation("a number, or a percentage such as 70%", threshold, _number)
 LISTEN = Notation("host:port, [ipv6]:port or unix:/absolute/path", listen, str)
+DATAGRAMS = Notation("udp:host:port or unix:/absolute/path", datagrams, show_datagrams)
+BROKER = Notation("a broker such as mqtt://127.0.0.1:1883", broker, str)
+URL = Notation("a URL such as http://127.0.0.1:8000/metrics", url, str)
 METRIC = Notation("the name of a metric", metric, str)
 RULE_NAME = Notation("a name of letters, digits and _ that starts with a letter", rule_name, str)
 NODE_NAME = Notation("a name of 1 to 253 printable characters", node_name, str)

@@ -8,10 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct, field
 
-from npumond.config.notation import DURATION, LISTEN, METRIC, NODE_NAME, RULE_NAME, SIZE, THRESHOLD, Listen
+from npumond.config.notation import (
+    BROKER,
+    DATAGRAMS,
+    DURATION,
+    LISTEN,
+    METRIC,
+    NODE_NAME,
+    RULE_NAME,
+    SIZE,
+    THRESHOLD,
+    URL,
+    Listen,
+)
 
 DAY = 86_400.0
 
@@ -24,6 +37,10 @@ Retention = Annotated[float, Meta(ge=60, le=3650 * DAY, extra={"notation": DURAT
 StoreSize = Annotated[int, Meta(ge=1 << 20, le=1 << 44, extra={"notation": SIZE})]
 Threshold = Annotated[float, Meta(extra={"notation": THRESHOLD})]
 Address = Annotated[Listen, Meta(extra={"notation": LISTEN})]
+Datagrams = Annotated[Listen, Meta(extra={"notation": DATAGRAMS})]
+Url = Annotated[str, Meta(extra={"notation": URL})]
+Broker = Annotated[str, Meta(extra={"notation": BROKER})]
+DeviceId = Annotated[int, Meta(ge=0)]
 MetricName = Annotated[str, Meta(extra={"notation": METRIC})]
 RuleName = Annotated[str, Meta(extra={"notation": RULE_NAME})]
 NodeName = Annotated[str, Meta(extra={"notation": NODE_NAME, "null": ""})]
@@ -72,29 +89,74 @@ class Sampling(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     slow: Interval = 60.0
 
 
+class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a connection by TLS is checked by, and what we show of ourselves."""
+
+    ca_file: Text | None = None
+    """Certificates that the server's is to be signed by, as PEM; None: those of the system."""
+    cert_file: Text | None = None
+    key_file: Text | None = None
+    insecure: bool = False
+    """Whether the server's certificate is not checked at all."""
+
+
 class Target(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An inference server whose own metrics are read."""
 
-    url: Text
+    url: Url
+    name: str = ""
+    """The label ``target``; empty: host and port of the URL."""
     server: Text = "auto"
+    """A kind of server, or a name in ``inference.servers``; auto: by what is on the page."""
     interval: Interval = 5.0
-    device_ids: tuple[Annotated[int, Meta(ge=0)], ...] = ()
+    timeout: CallTimeout = 3.0
+    device_ids: tuple[DeviceId, ...] = ()
+    """Chips that it runs on; empty: found by its processes where they can be seen."""
+    token_file: Text | None = None
+    """File with a bearer token."""
+    tls: Tls = Tls()
+
+    @property
+    def label(self) -> str:
+        """The value of the label ``target``."""
+        return self.name or urlsplit(self.url).netloc
 
 
 class Probe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A request of ours to an inference server."""
+    """A request of ours to an inference server, which costs NPU time."""
 
-    url: Text
+    url: Url
+    kind: Literal["auto", "openai_chat", "openai_completion", "kserve", "http"] = "auto"
+    """What the endpoint speaks; auto: by the path of the URL."""
     method: Literal["GET", "POST"] = "POST"
     body: str = ""
-    interval: Interval = 10.0
+    """Sent as it is; empty: a small request that fits the kind."""
     model: str = ""
+    prompt: str = "Hello"
+    max_tokens: Annotated[int, Meta(ge=1, le=4096)] = 8
+    stream: bool = True
+    """Whether an answer is asked for token by token, which tells the time to the first."""
+    interval: Interval = 10.0
+    timeout: CallTimeout = 5.0
+    expect_status: Annotated[int, Meta(ge=100, le=599)] = 200
+    token_file: Text | None = None
+    tls: Tls = Tls()
 
 
 class Statsd(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where timings are taken as statsd lines."""
+    """Where timings are taken as DogStatsD lines."""
 
-    listen: Text | None = None
+    listen: Datagrams | None = None
+
+
+class MqttInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A topic on which applications publish their latencies."""
+
+    broker: Broker
+    topic: Text = "npumond/inference/#"
+    username: str = ""
+    password_file: Text | None = None
+    tls: Tls = Tls()
 
 
 class Inference(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -103,6 +165,7 @@ class Inference(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     targets: tuple[Target, ...] = ()
     probes: tuple[Probe, ...] = ()
     statsd: Statsd = Statsd()
+    mqtt: MqttInput | None = None
     window: Window = 60.0
     min_requests: Annotated[int, Meta(ge=1, le=1_000_000)] = 10
     """Under this many requests in the window there is no success ratio."""
@@ -163,7 +226,7 @@ class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Mqtt(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Alerts and state by MQTT."""
 
-    broker: Text
+    broker: Broker
     topic: Text = "npumond"
     qos: Annotated[int, Meta(ge=0, le=2)] = 1
     username: str = ""
@@ -232,9 +295,6 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 NOT_YET: Mapping[str, str] = {
     "server.web_config": "TLS and users",
-    "inference.targets": "metrics of inference servers",
-    "inference.probes": "probes of inference servers",
-    "inference.statsd.listen": "statsd timings",
     "workloads.sources": "owners of chips",
     "sinks.mqtt": "MQTT",
     "sinks.alertmanager": "Alertmanager",
