@@ -26,6 +26,9 @@ class Call(Struct, frozen=True, kw_only=True):
     scope: Scope = "device"
     unless: str = ""
     """Not made while the call of this name gives an answer for the same device: this row is its stand-in."""
+    counts: bool = False
+    """Whether it gives counters. As a stand-in it is then not made any more once the other call has answered, even if
+    that fails now: a counter that changes its source falls, or jumps up by billions."""
 
 
 class Driver(Protocol):

@@ -45,6 +45,8 @@ class Topic(Struct, frozen=True, kw_only=True):
     parse: Parse
     unless: str = ""
     """DCMI call whose answer makes this one needless."""
+    counts: bool = False
+    """Whether it gives counters, which are then not taken now from here and now from DCMI."""
 
     @property
     def option(self) -> str:
@@ -147,6 +149,7 @@ TOPICS: tuple[Topic, ...] = (
         fields=frozenset((*PACKET_COUNTERS, *_TOOL_COUNTERS)),
         parse=parse_statistics,
         unless="dcmi_get_netdev_pkt_stats_info",
+        counts=True,
     ),
     Topic(
         name="hccn_tool -bandwidth",

@@ -326,4 +326,6 @@ def _why_no_answer(done: DeviceRound) -> str:
         return "none of the fast calls is supported by this chip and driver"
     kinds = Counter((outcome.kind, outcome.code) for outcome in done.outcomes)
     (kind, code), _ = kinds.most_common(1)[0]
+    if kind == "rejected":
+        return f"its answers cannot be true: {next(each.detail for each in done.outcomes if each.kind == kind)}"
     return f"{kind.replace('_', ' ')} ({code})"

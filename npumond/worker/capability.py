@@ -46,6 +46,10 @@ class Capabilities:
         """Whether the last time this call was made it gave readings."""
         return self._last.get((device, call)) == "ok"
 
+    def steady(self, device: PhyId, call: str) -> bool:
+        """Whether this call has ever answered, or hung before it could: nothing else is to count in its place."""
+        return (device, call) in self._answered or self.quarantined(device, call)
+
     def note(self, device: PhyId, call: str, kind: OutcomeKind) -> None:
         """Remember what came of a call."""
         key = (device, call)

@@ -41,7 +41,7 @@ def make_round(
     outcomes: list[CallOutcome] = []
     skipped: list[str] = []
     for call in calls:
-        if call.unless and capabilities.answers(device.phy_id, call.unless):
+        if call.unless and _is_needless(call, device.phy_id, capabilities):
             continue
         if capabilities.quarantined(device.phy_id, call.name):
             continue
@@ -53,6 +53,12 @@ def make_round(
         capabilities.note(device.phy_id, call.name, outcome.kind)
         outcomes.append(outcome)
     return DeviceRound(device.phy_id, lane, clock(), tuple(outcomes), tuple(skipped))
+
+
+def _is_needless(stand_in: Call, phy_id: PhyId, capabilities: Capabilities) -> bool:
+    if capabilities.answers(phy_id, stand_in.unless):
+        return True
+    return stand_in.counts and capabilities.steady(phy_id, stand_in.unless)
 
 
 class Lanes:

@@ -14,10 +14,12 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
+from time import monotonic
 
 import msgspec
 from msgspec.structs import replace
 
+from npumond.worker.output import Output
 from npumond.worker.protocol import WorkerOptions
 
 INIT_DEADLINE_S = 90.0
@@ -25,9 +27,6 @@ INIT_DEADLINE_S = 90.0
 
 KILL_WAIT_S = 2.0
 """How long a killed process is waited for. One in uninterruptible sleep does not die; it is left behind."""
-
-MAX_LINE = 2000
-"""Characters of one line of a process's output that are logged."""
 
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -46,6 +45,7 @@ class Child:
 
     def __init__(self, on_output: Callable[[str], None]) -> None:
         self._on_output = on_output
+        self._output = Output()
         self._process: asyncio.subprocess.Process | None = None
         self._transport: asyncio.BaseTransport | None = None
         self._draining: list[asyncio.Task[None]] = []
@@ -120,9 +120,8 @@ class Child:
 
     async def _drain(self, stream: asyncio.StreamReader) -> None:
         while chunk := await stream.read(1 << 16):
-            for line in chunk.decode("utf-8", "replace").splitlines():
-                if line.strip():
-                    self._on_output(line[:MAX_LINE])
+            for line in self._output.lines(chunk, monotonic()):
+                self._on_output(line)
 
 
 def how_it_ended(status: int | None) -> str:

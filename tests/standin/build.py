@@ -28,6 +28,8 @@ DCMI_SOURCES = (
 )
 ACL_SOURCES = ("acl.c", "scenario.c")
 TOOL_SOURCES = ("hccn_tool.c", "scenario.c")
+CLOCK_SOURCES = ("clock.c",)
+CLOCK_CALLS = ("clock_gettime", "gettimeofday", "time")
 FLAGS = ("-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread")
 
 
@@ -42,6 +44,11 @@ class StandIn:
     dcmi: Path
     acl: Path
     hccn_tool: Path
+
+    @property
+    def clock(self) -> Path:
+        """For LD_PRELOAD: shifts the wall clock of a process, see clock.c."""
+        return self.directory / "libclock.so"
 
 
 def build(directory: Path, missing: tuple[str, ...] = (), ecc_bytes: int = 28) -> StandIn:
@@ -72,6 +79,7 @@ def _build_beside(target: Path, missing: tuple[str, ...], ecc_bytes: int) -> Non
         define = f"-DSTANDIN_ECC_BYTES={ecc_bytes}"
         _library(scratch / "libdcmi.so", DCMI_SOURCES, ("dcmi_*", "dcmiv2_*"), missing, define)
         _library(scratch / "libacl_rt.so", ACL_SOURCES, ("acl*",), missing, define)
+        _library(scratch / "libclock.so", CLOCK_SOURCES, CLOCK_CALLS, (), define)
         shutil.copy(scratch / "libacl_rt.so", scratch / "libascendcl.so")
         _gcc("-o", str(scratch / "hccn_tool"), *(str(HERE / name) for name in TOOL_SOURCES))
         scratch.chmod(0o755)

@@ -346,6 +346,7 @@ int read_processes(struct target at, struct dcmi_proc_mem_info *processes, int *
             processes[i].proc_id = (int)v[2 * i];
             processes[i].proc_mem_usage = (unsigned long)v[2 * i + 1];
         }
+        *count = (int)sc_number(call.values, "process_count", *count);
     }
     return finish(&call, rc);
 }

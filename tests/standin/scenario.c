@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "scenario.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <pthread.h>
@@ -89,7 +90,7 @@ static void add_entry(struct sc_section *section, const char *key, char *value)
     entry->length = unescape(entry->value);
 }
 
-static const char *const rule_names[] = {"rc", "delay", "hang", "crash", "overrun", "fill"};
+static const char *const rule_names[] = {"rc", "delay", "hang", "crash", "overrun", "fill", "flood"};
 
 static void add_rule(struct scenario *scenario, char *rest)
 {
@@ -395,6 +396,34 @@ static struct scenario *out_of_hang(const struct sc_call *call)
     }
 }
 
+static void write_all(int fd, const char *data, size_t length)
+{
+    while (length > 0) {
+        ssize_t written = write(fd, data, length);
+        if (written < 0 && errno != EINTR) {
+            return;    /* nobody listens any more; the call itself must not change */
+        }
+        data += written > 0 ? written : 0;
+        length -= written > 0 ? (size_t)written : 0;
+    }
+}
+
+/* `N/bytes`: the bytes N times on standard output and on standard error, with nothing between them. */
+static void flood(const struct scenario *scenario, const struct sc_call *call)
+{
+    const struct sc_rule *rule = sc_rule_for(scenario, RULE_FLOOD, call);
+    if (rule == NULL) {
+        return;
+    }
+    char *bytes;
+    long long times = strtoll(rule->argument, &bytes, 10);
+    size_t length = rule->length - (size_t)(bytes + 1 - rule->argument);
+    for (long long i = 0; i < times; i++) {
+        write_all(STDOUT_FILENO, bytes + 1, length);
+        write_all(STDERR_FILENO, bytes + 1, length);
+    }
+}
+
 struct scenario *sc_enter(const struct sc_call *call, bool *forced, int *rc)
 {
     struct scenario *scenario = out_of_hang(call);
@@ -413,6 +442,7 @@ struct scenario *sc_enter(const struct sc_call *call, bool *forced, int *rc)
     *rc = rule == NULL ? 0 : (int)number(rule->argument);
     *forced = *rc != 0;
     sc_print_noise(scenario, "noise_call");
+    flood(scenario, call);
     return scenario;
 }
 

@@ -26,7 +26,7 @@ struct sc_section {
     int count;
 };
 
-enum sc_rule_kind { RULE_RC, RULE_DELAY, RULE_HANG, RULE_CRASH, RULE_OVERRUN, RULE_FILL };
+enum sc_rule_kind { RULE_RC, RULE_DELAY, RULE_HANG, RULE_CRASH, RULE_OVERRUN, RULE_FILL, RULE_FLOOD };
 
 struct sc_rule {
     enum sc_rule_kind kind;

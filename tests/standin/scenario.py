@@ -274,6 +274,8 @@ class Chip:
     sensors: dict[int, int | tuple[int, ...] | Code] = field(default_factory=dict)
     processes: list[tuple[int, int]] | Code | None = None
     """(host pid, bytes)."""
+    process_count: int | None = None
+    """How many processes the driver says it has listed, whatever it has; None: the truth."""
     llc: tuple[int, int, int] | Code | None = None
     """Write hit %, read hit %, KB/s."""
     cgroup: tuple[int, int, int] | Code | None = None
@@ -505,6 +507,19 @@ class Scenario:
         """The output of these calls begins with these bytes, whatever the values say."""
         return self._knob("fill", function, logic, card, subtype, escape(data))
 
+    def flood(
+        self,
+        function: str,
+        data: bytes,
+        times: int,
+        *,
+        logic: int | None = None,
+        card: int | None = None,
+        subtype: Subtype = None,
+    ) -> Self:
+        """These calls print the bytes so many times, on standard output and on standard error, before they answer."""
+        return self._knob("flood", function, logic, card, subtype, escape(b"%d/" % times + data))
+
     def _knob(
         self, kind: str, function: str, logic: int | None, card: int | None, subtype: Subtype, argument: str
     ) -> Self:
@@ -620,7 +635,7 @@ _PLAIN = (
     "lp_status", "core_load", "vector_load", "spod", "spod_node", "domain", "health", "error_codes",
     "errorcode_width", "events", "current_events", "network_health", "pcie_errors", "pcie_error_rate", "hccs_status",
     "hccs_lanes", "hccs_credit", "sio", "rdma_bandwidth", "tc_statistics", "pfc_duration", "extra_statistics",
-    "ub_link_status", "ub_id", "vdev_resources", "acl_memory", "acl_uuid", "acl_latency_us",
+    "ub_link_status", "ub_id", "vdev_resources", "process_count", "acl_memory", "acl_uuid", "acl_latency_us",
 )  # fmt: skip
 """Fields written under their own name, as they stand."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import struct
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -602,6 +604,35 @@ def test_all_64_process_records(start: Start) -> None:
     assert reply.number(1) == 1
     assert reply.out[0][16:1024] == bytes(1008)
     assert reply.out[0][1024:] == b"\xee" * 16
+
+
+def test_the_process_count_may_lie(start: Start) -> None:
+    """The count says what it is told to; the records are those that there are."""
+    scenario = profile("910b")
+    scenario.chip(0).processes, scenario.chip(0).process_count = [(11, 5)], -1
+    reply = start(scenario).call("dcmi_get_device_resource_info", 0, 0, buf(64 * 16), INT)
+    assert reply.number(1) == -1
+    assert reply.unpack("i4xQ") == (11, 5)
+
+
+def test_a_flood_prints_what_it_is_told_before_the_call_returns(start: Start) -> None:
+    """The bytes so many times and nothing between them, of the call and the chip that are named."""
+    probe = start(profile("910b").flood("dcmi_get_device_temperature", b"\0\xff /", 3, logic=1))
+    probe.number("dcmi_get_device_temperature", 0, 0)
+    assert probe.stdout.read_bytes() == b""
+    probe.number("dcmi_get_device_temperature", 1, 0)
+    assert probe.stdout.read_bytes() == b"\0\xff /" * 3
+
+
+def test_the_clock_shifts_the_time_of_day_and_no_other(built: Callable[..., StandIn], tmp_path: Path) -> None:
+    """By the seconds in the file, for every way to ask; what only counts is left alone."""
+    (tmp_path / "clock").write_text("-86400")
+    environ = {**os.environ, "LD_PRELOAD": str(built().clock), "NPUMOND_STANDIN_CLOCK": str(tmp_path / "clock")}
+    asked = "import time; print(time.time(), time.clock_gettime(time.CLOCK_REALTIME), time.monotonic())"
+    before = (time.time(), time.time(), time.monotonic())
+    said = subprocess.run([sys.executable, "-c", asked], env=environ, capture_output=True, text=True, check=True)
+    shifted = [now - then for now, then in zip(map(float, said.stdout.split()), before, strict=True)]
+    assert [round(shift / 100) * 100 for shift in shifted] == [-86400, -86400, 0]
 
 
 def test_quiet_unless_told(start: Start, tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from npumond.drivers.text import sanitised
 
 MOST_CODES = 128
 """Fault codes that one chip can have at a time; more is not believed."""
+MOST_MB = 1 << 32
+"""More memory than any chip has; a larger figure is not believed."""
 MOST_PROCESSES = 128
 """Room for process records. The library may write 64 whatever the caller has; the manual says 32."""
 CORE_LOADS = 64
@@ -23,6 +25,7 @@ CORE_LOADS = 64
 Ports = list[tuple[int, int, bool]]
 """UB ports of a chip: die, port, whether it is UBoE."""
 
+_PROCESS_MEMORY = Field("proc_mem_usage", high=MOST_MB << 20)
 _TEMPERATURE = Field("temperature", low=-275, high=1000)
 _THROTTLE_BITS = {
     "idle": 0,
@@ -39,6 +42,7 @@ _HEALTHY_NETWORK = (0, 6)
 _NETWORK_STATES = range(9)
 _HDLC_WELL = 3
 _CORE_DAMAGED, _CORE_INVALID = 0xEE, 0xEF
+_UB_COUNTERS = {name: Field(name, absent=(ALL_ONES_64,)) for name in s.UB_COUNTERS}
 _STATISTICS = ("min", "max", "avg")
 
 
@@ -46,9 +50,9 @@ _STATISTICS = ("min", "max", "avg")
 
 
 def hbm(question: Question, out: s.dcmi_hbm_info) -> None:
-    """HBM and the share in use. A size of 0 means that nothing else in the answer is true either."""
-    if out.memory_size == 0:
-        question.rejected.append("memory_size is 0")
+    """HBM and the share in use. A size that cannot be means that nothing else in the answer is true either."""
+    if not 0 < out.memory_size <= MOST_MB:
+        question.rejected.append(f"memory_size is {out.memory_size}")
     elif out.memory_usage > out.memory_size:
         by_field(question, out, without=("memory_usage",))
         question.rejected.append(f"memory_usage {out.memory_usage} is more than memory_size {out.memory_size}")
@@ -58,9 +62,9 @@ def hbm(question: Question, out: s.dcmi_hbm_info) -> None:
 
 
 def ddr(question: Question, out: s.dcmi_get_memory_info_stru) -> None:
-    """DDR and what is in use of it: the size less what is available."""
-    if out.memory_size == 0:
-        question.rejected.append("memory_size is 0")
+    """DDR and what is in use of it: the size less what is available. As with HBM, all hangs on the size."""
+    if not 0 < out.memory_size <= MOST_MB:
+        question.rejected.append(f"memory_size is {out.memory_size}")
         return
     by_field(question, out)
     used = out.memory_size - out.memory_available
@@ -83,7 +87,10 @@ def network_health(question: Question, out: c_int) -> None:
 
 
 def throttle(question: Question, out: Any) -> None:
-    """One reading a known reason, 1 while it lowers the clock."""
+    """One reading a known reason, 1 while it lowers the clock. All ones is not every reason at once: it is unknown."""
+    if out.value == ALL_ONES_64:
+        question.remarks.append(f"reason: {out.value:#x} stands for unknown")
+        return
     for reason, bit in _THROTTLE_BITS.items():
         question.give("reason", out.value >> bit & 1, reason)
 
@@ -118,7 +125,10 @@ def _fault_codes(question: Question, symbol: str) -> tuple[int, list[int]]:
     if not 0 <= count.value <= MOST_CODES:
         question.rejected.append(f"error_count: {count.value} is not within 0 and {MOST_CODES}")
         return code, []
-    return code, [fault for fault in dict.fromkeys(codes[: count.value]) if fault]
+    faults = dict.fromkeys(codes[: count.value])
+    if faults.keys() & {0, ALL_ONES}:
+        question.rejected.append("error_code: 0 and all ones are no fault codes")
+    return code, [fault for fault in faults if fault not in (0, ALL_ONES)]
 
 
 # ---- processes and virtual NPUs ----
@@ -134,14 +144,23 @@ def ask_processes(question: Question) -> int:
     if not 0 <= count.value <= MOST_PROCESSES:
         question.rejected.append(f"proc_num: {count.value} is not within 0 and {MOST_PROCESSES}")
         return code
-    used: dict[int, int] = {}
-    for record in records[: count.value]:
-        if record.proc_id > 0:
-            used[record.proc_id] = used.get(record.proc_id, 0) + record.proc_mem_usage
+    used = _memory_by_pid(question, records[: count.value])
     question.give("proc_num", len(used))
     for pid, held in used.items():
-        question.give("proc_mem_usage", held, str(pid))
+        question.put(_PROCESS_MEMORY, held, str(pid))
     return code
+
+
+def _memory_by_pid(question: Question, records: list[s.dcmi_proc_mem_info]) -> dict[int, int]:
+    """A pid that is listed twice holds both amounts. A record without a pid is no process: the count was too large."""
+    used: dict[int, int] = {}
+    for record in records:
+        if record.proc_id > 0:
+            used[record.proc_id] = used.get(record.proc_id, 0) + record.proc_mem_usage
+    without_pid = sum(record.proc_id <= 0 for record in records)
+    if without_pid:
+        question.rejected.append(f"proc_num: {without_pid} of {len(records)} records have no pid")
+    return used
 
 
 def ask_vdevices(question: Question) -> int:
@@ -247,8 +266,11 @@ def core_loads(question: Question, out: Any) -> None:
 
 
 def hccs_status(question: Question, out: s.dcmi_hccs_statues) -> None:
-    """Well when the link layer says so."""
-    question.give("healthy", out.hdlc_status == _HDLC_WELL)
+    """Well when the link layer says so; all ones says nothing."""
+    if out.hdlc_status == ALL_ONES:
+        question.remarks.append(f"hdlc_status: {out.hdlc_status:#x} stands for unknown")
+    else:
+        question.give("healthy", out.hdlc_status == _HDLC_WELL)
 
 
 def hccs_lanes(question: Question, out: s.dcmi_hccs_lane_info) -> None:
@@ -298,9 +320,8 @@ def _ub_packets(question: Question, udie: int, port: int, uboe: bool) -> int:
     code = question.caller.call(question.symbol, *question.ids, which, out)
     if code == OK:
         for name in s.UB_COUNTERS:
-            value = getattr(out, name)
-            if value != ALL_ONES_64 and (uboe or not name.startswith("core_mib_")):
-                question.give(name, value, str(udie), str(port))
+            if uboe or not name.startswith("core_mib_"):
+                question.put(_UB_COUNTERS[name], getattr(out, name), str(udie), str(port))
     return _port_code(question, code, udie, port)
 
 

@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 from npumond.drivers.dcmi import structures as s
 from npumond.drivers.dcmi.calling import Caller, NoSymbolError, OverrunError
 from npumond.drivers.dcmi.codes import NOT_SUPPORT, OK, kind_of, meaning_of
-from npumond.drivers.dcmi.rows import Chip
+from npumond.drivers.dcmi.rows import ALL_ONES, Chip
 from npumond.drivers.text import sanitised
 from npumond.errors import DriverError
 from npumond.model import Device, FailedChip, Generation, LogicId, PhyId
@@ -29,6 +29,8 @@ MOST_CARDS = 64
 MOST_CHIPS_PER_CARD = 4
 MOST_IDS = 256
 """Limits of the driver's own exporter; an answer beyond them is not believed."""
+MOST_AICORES = 1024
+"""Chips have some dozens; a larger number is not believed."""
 
 _NPU = 0
 _VDIE, _DDIE = 1, 2
@@ -248,7 +250,7 @@ def _described(
         product=_product(caller, place, info, generation),
         uuid=_uuid(caller, place, names),
         pci_address=_pci_address(caller, place, names),
-        aicore_count=int(info.aicore_cnt) or None if info else None,
+        aicore_count=_aicores(info),
         board_id=board_id,
     )
     mainboard = _optional(caller, names.mainboard, place, c_uint)
@@ -257,9 +259,12 @@ def _described(
 
 
 def _chip_info(caller: Caller, place: _Place, symbol: str, kind: type[Any]) -> Any:
-    """The structure; None where this driver lacks the call. A chip that does not answer it is not there."""
+    """The structure; None where this driver lacks the call or has a larger one. No answer at all is no chip."""
     info = caller.take(kind)
-    code = _ask(caller, symbol, *place.ids, info)
+    try:
+        code = _ask(caller, symbol, *place.ids, info)
+    except _Unidentified:  # a structure larger than ours: what it says is lost, but it only describes the chip
+        return None
     if code == OK:
         # A copy: the buffer belongs to the next call.
         return kind.from_buffer_copy(info)
@@ -277,14 +282,20 @@ def _product(caller: Caller, place: _Place, info: Any, generation: Generation) -
     return sanitised(bytes(text)) if code == OK else ""
 
 
+def _aicores(info: Any) -> int | None:
+    return int(info.aicore_cnt) if info and 0 < info.aicore_cnt <= MOST_AICORES else None
+
+
 def _uuid(caller: Caller, place: _Place, names: _Names) -> str:
     die = _optional(caller, names.die, place, s.dcmi_die_id, names.die_kind)
-    return "-".join(f"{word:08X}" for word in die.soc_die) if die and any(die.soc_die) else ""
+    words = [] if die is None else list(die.soc_die)
+    # All zeros and all ones are nobody's, and would be those of several chips.
+    return "" if set(words) <= {0} or set(words) == {ALL_ONES} else "-".join(f"{word:08X}" for word in words)
 
 
 def _pci_address(caller: Caller, place: _Place, names: _Names) -> str:
     info = _optional(caller, names.pcie, place, s.dcmi_pcie_info_all)
-    if info is None:
+    if info is None or info.bdf_busid > 0xFF or info.bdf_deviceid > 0x1F or info.bdf_funcid > 7:
         return ""
     return f"{info.domain & 0xFFFFFFFF:04X}:{info.bdf_busid:02X}:{info.bdf_deviceid:02X}.{info.bdf_funcid:X}"
 

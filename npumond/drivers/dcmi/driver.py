@@ -90,10 +90,14 @@ class DcmiDriver:
     def calls(self, device: Device) -> tuple[Call, ...]:
         """The planned rows that make sense for the device, in the order of the table; the tool's rows come last."""
         rows = (row for row in rows_of(device, v2=self._v2) if row.planned)
-        calls = tuple(Call(name=row.name, lane=row.lane, scope=row.scope, unless=row.unless) for row in rows)
+        calls = tuple(
+            Call(name=row.name, lane=row.lane, scope=row.scope, unless=row.unless, counts=row.counts) for row in rows
+        )
         if device.generation not in _ETHERNET:
             return calls
-        return calls + tuple(Call(name=topic.name, lane="tool", unless=topic.unless) for topic in hccn.TOPICS)
+        return calls + tuple(
+            Call(name=topic.name, lane="tool", unless=topic.unless, counts=topic.counts) for topic in hccn.TOPICS
+        )
 
     def call(self, device: Device, name: str) -> CallOutcome:
         """Make the row's call.

@@ -61,6 +61,8 @@ class Row(Struct, frozen=True, kw_only=True):
     window: Window | None = None
     scope: Scope = "device"
     unless: str = ""
+    counts: bool = False
+    """See `npumond.drivers.driver.Call`; said of stand-ins only."""
     planned: bool = True
     """Whether rounds make the call; the others are for those who ask by name."""
     applies: Callable[[Device], bool] = lambda _: True

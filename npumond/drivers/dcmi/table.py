@@ -27,7 +27,6 @@ from npumond.drivers.dcmi.rows import (
 from npumond.model import Device, Generation, Lane
 
 _INT_MAX = 2**31 - 1
-_MOST_MB = 1 << 32
 _TEXT = c_ubyte * 64
 _SERVERS: tuple[Generation, ...] = ("910B", "A3")
 _MULTI = "dcmi_get_device_multi_utilization_rate"
@@ -141,8 +140,8 @@ _FAST = (
         lane="fast",
         out=s.dcmi_hbm_info,
         fields=(
-            Field("memory_size", high=_MOST_MB),
-            Field("memory_usage", high=_MOST_MB),
+            Field("memory_size", high=decoders.MOST_MB),
+            Field("memory_usage", high=decoders.MOST_MB),
             _clock("freq"),
             _celsius("temp"),
             _percent("bandwith_util_rate"),
@@ -156,7 +155,7 @@ _FAST = (
         lane="fast",
         out=s.dcmi_get_memory_info_stru,
         fields=(
-            Field("memory_size", high=_MOST_MB),
+            Field("memory_size", high=decoders.MOST_MB),
             _clock("freq"),
             *_counters("hugepagesize", "hugepages_total", "hugepages_free"),
         ),
@@ -352,6 +351,7 @@ _SLOW = (
         v2=None,
         lane="slow",
         unless="dcmi_get_device_info[16,5]",
+        counts=True,
         applies=on(*_SERVERS),
         inputs=(16, 3),
         out=s.dcmi_hccs_statistic_info,
