@@ -8,7 +8,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 import npumond
 from npumond.config import load
 from npumond.config.notation import Listen, listen
-from npumond.config.settings import Config
+from npumond.config.settings import Config, Target
 from npumond.errors import ConfigError, DriverError, ListenError, NpumondError
 from npumond.worker.client import worker_options
 from npumond.worker.protocol import WorkerOptions
@@ -30,6 +30,9 @@ EXIT_BAD_CONFIG = 78
 
 DEFAULT_SCENARIO = "mixed"
 SCENARIOS = ("busy", "idle", "oom", "fault", "mixed")
+SIMULATED_DEVICES = 8
+"""Chips that the simulated driver makes up when nobody says how many."""
+
 WATCH_S = 1.0
 
 
@@ -151,10 +154,41 @@ def _run(options: argparse.Namespace) -> int:
     configure(config.log.level, config.log.format)
 
     async def serve() -> None:
-        await Daemon(config, options.config, options.simulate or DEFAULT_SCENARIO, os.environ).run()
+        async with _simulated_targets(options.simulate) as targets:
+            await Daemon(
+                _with_targets(config, targets),
+                lambda: _with_targets(_configuration(options), targets),
+                path=options.config,
+                scenario=options.simulate or DEFAULT_SCENARIO,
+                environ=os.environ,
+            ).run()
 
     uvloop.run(serve())
     return EXIT_OK
+
+
+@contextlib.asynccontextmanager
+async def _simulated_targets(scenario: str | None) -> AsyncIterator[tuple[Target, ...]]:
+    """Inference servers beside simulated chips, for as long as the context lasts; none beside real ones."""
+    if scenario is None:
+        yield ()
+        return
+    from npumond.demo.servers import InferenceServers
+
+    servers = InferenceServers(SIMULATED_DEVICES)
+    await servers.start()
+    try:
+        yield tuple(
+            Target(url=each.url, name=f"sim-{each.server}", server=each.server, device_ids=each.device_ids)
+            for each in servers.targets
+        )
+    finally:
+        await servers.stop()
+
+
+def _with_targets(config: Config, targets: tuple[Target, ...]) -> Config:
+    inference = config.inference
+    return replace(config, inference=replace(inference, targets=(*inference.targets, *targets)))
 
 
 def _check(options: argparse.Namespace) -> int:

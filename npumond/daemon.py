@@ -10,13 +10,13 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 import npumond
 from npumond import api
-from npumond.config import describe, load
+from npumond.config import describe
 from npumond.config.settings import Config
 from npumond.errors import ConfigError
 from npumond.judge import Judge
@@ -44,6 +44,9 @@ PROBE_COUNT = 10
 PROBE_DEADLINE_S = 30.0
 """The first context on a chip takes seconds; one that takes longer than this is hung."""
 
+AT_NEXT_START = ("node", "server", "driver", "inference")
+"""Sections whose changes a reload tells of and leaves."""
+
 STOP_DEADLINE_S = 2.5
 """For the HTTP server after SIGTERM. A worker that cannot be killed takes 2 s before that; 5 s are promised in all."""
 
@@ -51,8 +54,18 @@ STOP_DEADLINE_S = 2.5
 class Daemon:
     """Everything that runs, built once."""
 
-    def __init__(self, config: Config, path: Path | None, scenario: str, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        reread: Callable[[], Config],
+        *,
+        path: Path | None,
+        scenario: str,
+        environ: Mapping[str, str],
+    ) -> None:
+        """``reread`` gives the configuration as it is now, for a reload; ``path`` is where it stands, for people."""
         self._config = config
+        self._reread = reread
         self._path = path
         self._environ = environ
         self._stopping = asyncio.Event()
@@ -228,13 +241,13 @@ class Daemon:
     async def reload(self) -> tuple[bool, str]:
         """Read the configuration again; a bad one leaves the old one in force. Gives success, or why not."""
         try:
-            config = load(self._path, self._environ)
+            config = self._reread()
             rules = rules_of(config)
         except ConfigError as error:
             self._reload_ok, self._reload_errors = False, error.mistakes
             log.error("reload_failed", mistakes=list(error.mistakes))
             return False, str(error)
-        waiting = [key for key in ("server", "driver", "node") if getattr(config, key) != getattr(self._config, key)]
+        waiting = [key for key in AT_NEXT_START if getattr(config, key) != getattr(self._config, key)]
         configure(config.log.level, config.log.format)
         self.judge.rules = rules
         self.npu.configure(NpuSettings.of(config))
