@@ -1072,6 +1072,17 @@ _INFERENCE = (
     ),
 )
 
+_WORKLOADS = (
+    Family(
+        name="npu_workload_info",
+        kind="info",
+        labels=("device_id", "workload_namespace", "workload_pod", "workload_container", "source"),
+        group="normal",
+        origin="workloads",
+        help="Who has the chip: one series an owner. Of source inference, the container is the target that it serves.",
+    ),
+)
+
 _ALIASES = (
     Family(
         name="npu_aicore_utilization",
@@ -1278,6 +1289,7 @@ CATALOG: tuple[Family, ...] = (
     *_LINKS,
     *_LATENCY,
     *_INFERENCE,
+    *_WORKLOADS,
     *_ALIASES,
     *_SELF,
     *_PROCESS,

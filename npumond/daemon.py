@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import npumond
 from npumond import api
@@ -37,6 +38,9 @@ from npumond.worker.client import worker_options
 from npumond.worker.prober import roundtrip
 from npumond.worker.subscriber import Subscriber
 from npumond.worker.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from npumond.sources.inference.targets import TargetSource
 
 log = logger()
 
@@ -75,6 +79,7 @@ class Daemon:
         self._configured_at = time.time()
         self.snapshots: Latest[Snapshot] = Latest()
         self.judge = Judge(rules_of(config), _tell_transition)
+        self._targets: TargetSource | None = None
         self.supervisor = Supervisor(
             worker_options(config.driver, scenario), environ, _tell_worker, config.driver.call_timeout
         )
@@ -92,6 +97,7 @@ class Daemon:
         sources: tuple[Source, ...] = (
             self.npu,
             *self._roundtrip_source(),
+            *self._target_source(),
             ProcessSource(normal_s, self._worker_pid, time.monotonic),
             self._self_source(normal_s),
         )
@@ -116,6 +122,29 @@ class Daemon:
                 partial(roundtrip, library=library, count=PROBE_COUNT, deadline_s=PROBE_DEADLINE_S),
                 time.monotonic,
             )
+
+    def _target_source(self) -> Iterator[TargetSource]:
+        inference = self._config.inference
+        if inference.targets:
+            from npumond.sources.inference.own_kinds import kinds_of
+            from npumond.sources.inference.targets import TargetSettings, TargetSource
+
+            settings = TargetSettings(
+                window_s=inference.window,
+                min_requests=inference.min_requests,
+                aliases=self._config.metrics.aliases,
+            )
+            self._targets = TargetSource(kinds_of(inference), settings, self._processes, time.monotonic)
+            yield self._targets
+
+    def _processes(self) -> dict[int, frozenset[int]]:
+        """Process ids on each chip, by device id."""
+        snapshot = self.snapshots.get()
+        found: dict[int, frozenset[int]] = {}
+        for sample in () if snapshot is None else snapshot.samples("npu_process_hbm_used_bytes"):
+            device_id = int(sample.labels[0])
+            found[device_id] = found.get(device_id, frozenset()) | {int(sample.labels[1])}
+        return found
 
     def _self_source(self, interval_s: float) -> SelfSource:
         return SelfSource(
@@ -158,6 +187,8 @@ class Daemon:
         finally:
             try:
                 async with asyncio.timeout(STOP_DEADLINE_S):
+                    if self._targets is not None:
+                        await self._targets.close()
                     await self.http.stop()
             except TimeoutError:
                 log.warning("connections_cut", after_s=STOP_DEADLINE_S)
@@ -202,7 +233,7 @@ class Daemon:
                 "dropped": self.subscriber.missed.dropped,
                 "rejected": self.subscriber.missed.rejected,
             },
-            "targets": [],
+            "targets": [] if self._targets is None else self._targets.json(self._latency_threshold_s()),
             "config": {
                 "path": str(self._path) if self._path is not None else None,
                 "last_reload_ok": self._reload_ok,
@@ -210,6 +241,10 @@ class Daemon:
                 "settings": describe(self._config),
             },
         }
+
+    def _latency_threshold_s(self) -> float | None:
+        """Of the rule on the P99 of whole requests; None where it is switched off."""
+        return next((rule.threshold for rule in self.judge.rules if rule.name == "InferenceLatencyHigh"), None)
 
     def _status_line(self) -> str:
         """One line for ``systemctl status``."""

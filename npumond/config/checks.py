@@ -12,7 +12,20 @@ from typing import Any
 from npumond.catalog import BY_NAME
 from npumond.config.document import join
 from npumond.config.notation import did_you_mean, show_duration
-from npumond.config.settings import Condition, Config, Inference, Op, Rule, Rules, Sampling, Server, Target, Tls
+from npumond.config.settings import (
+    SERVER_KINDS,
+    Condition,
+    Config,
+    Inference,
+    Op,
+    OwnServer,
+    Rule,
+    Rules,
+    Sampling,
+    Server,
+    Target,
+    Tls,
+)
 
 Mistakes = Iterator[tuple[str, str]]
 Written = Callable[[str], str]
@@ -64,10 +77,24 @@ def _target(target: Target, _written: Written) -> Mistakes:
         yield f"device_ids[{index}]", f"is device_ids[{first}] too"
 
 
+def _own_server(server: OwnServer, _written: Written) -> Mistakes:
+    if not (server.e2e or server.ttft or server.itl or server.success):
+        yield "e2e", "is missing, and so are ttft, itl and success: nothing would be read of such a server"
+    if server.success is None and (server.error or server.aborted):
+        yield "success", "is missing: what fails makes no ratio without what succeeds"
+
+
 def _inference(inference: Inference, _written: Written) -> Mistakes:
     for index, first in _repeated([target.label for target in inference.targets]):
         label = inference.targets[index].label
         yield f"targets[{index}].url", f"has the label {label} of targets[{first}]; give one of them a name"
+    known = ("auto", *SERVER_KINDS, *inference.servers)
+    for index, target in enumerate(inference.targets):
+        if target.server not in known:
+            yield f"targets[{index}].server", f"must be one of {', '.join(known)}{did_you_mean(target.server, known)}"
+    for name in inference.servers:
+        if name in ("auto", *SERVER_KINDS):
+            yield f"servers.{name}", "is the name of a kind that npumond knows; choose another"
     for index, first in _repeated([f"{probe.url} {probe.model}" for probe in inference.probes]):
         yield f"probes[{index}].url", f"has the url and model of probes[{first}]"
 
@@ -130,6 +157,7 @@ CHECKS: Mapping[type, Callable[[Any, Written], Mistakes]] = {
     Rules: _rules,
     Tls: _tls,
     Target: _target,
+    OwnServer: _own_server,
     Inference: _inference,
     Rule: _rule,
     Condition: _condition,

@@ -18,6 +18,7 @@ from urllib.parse import SplitResult, urlsplit
 from msgspec import Struct
 
 from npumond.catalog import BY_NAME
+from npumond.rules.checking import parse_selector
 
 
 class Notation(Struct, frozen=True):
@@ -213,6 +214,17 @@ def metric(text: str) -> str:
     return text
 
 
+def selector(text: str) -> str:
+    """A Prometheus selector whose regular expressions can be used."""
+    try:
+        _, matchers = parse_selector(text)
+        for matcher in matchers:
+            re.compile(matcher.value if matcher.op in ("=~", "!~") else "")
+    except (ValueError, re.error) as error:
+        raise ValueError(f"must be {SELECTOR.what}: {error}") from None
+    return text
+
+
 def rule_name(text: str) -> str:
     """What Prometheus and Alertmanager take as an alert's name without quoting."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", text):
@@ -236,6 +248,7 @@ SIZE = Notation("a size such as 512MiB or 2GiB", byte_size, show_bytes)
 THRESHOLD = Notation("a number, or a percentage such as 70%", threshold, _number)
 LISTEN = Notation("host:port, [ipv6]:port or unix:/absolute/path", listen, str)
 DATAGRAMS = Notation("udp:host:port or unix:/absolute/path", datagrams, show_datagrams)
+SELECTOR = Notation('a counter such as http_requests_total{status="200"}', selector, str)
 BROKER = Notation("a broker such as mqtt://127.0.0.1:1883", broker, str)
 URL = Notation("a URL such as http://127.0.0.1:8000/metrics", url, str)
 METRIC = Notation("the name of a metric", metric, str)

@@ -20,6 +20,7 @@ from npumond.config.notation import (
     METRIC,
     NODE_NAME,
     RULE_NAME,
+    SELECTOR,
     SIZE,
     THRESHOLD,
     URL,
@@ -40,6 +41,7 @@ Address = Annotated[Listen, Meta(extra={"notation": LISTEN})]
 Datagrams = Annotated[Listen, Meta(extra={"notation": DATAGRAMS})]
 Url = Annotated[str, Meta(extra={"notation": URL})]
 Broker = Annotated[str, Meta(extra={"notation": BROKER})]
+Selector = Annotated[str, Meta(extra={"notation": SELECTOR})]
 DeviceId = Annotated[int, Meta(ge=0)]
 MetricName = Annotated[str, Meta(extra={"notation": METRIC})]
 RuleName = Annotated[str, Meta(extra={"notation": RULE_NAME})]
@@ -100,6 +102,25 @@ class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether the server's certificate is not checked at all."""
 
 
+class OwnServer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A kind of server that npumond does not know, by the names on its page."""
+
+    model_label: str = ""
+    """Label that names the model; empty where there is none."""
+    unit: Literal["s", "ms", "us"] = "s"
+    """Of the histograms."""
+    e2e: str = ""
+    """Histogram of whole requests, without ``_bucket``; empty where there is none. The same of the next two."""
+    ttft: str = ""
+    itl: str = ""
+    success: Selector | None = None
+    error: tuple[Selector, ...] = ()
+    aborted: tuple[Selector, ...] = ()
+
+
+SERVER_KINDS = ("vllm", "sglang", "lmdeploy", "triton", "tgi", "mindie", "torchserve", "http")
+
+
 class Target(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An inference server whose own metrics are read."""
 
@@ -107,7 +128,7 @@ class Target(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str = ""
     """The label ``target``; empty: host and port of the URL."""
     server: Text = "auto"
-    """A kind of server, or a name in ``inference.servers``; auto: by what is on the page."""
+    """One of `SERVER_KINDS`, or a name in ``inference.servers``; auto: by what is on the page."""
     interval: Interval = 5.0
     timeout: CallTimeout = 3.0
     device_ids: tuple[DeviceId, ...] = ()
@@ -163,6 +184,8 @@ class Inference(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Inference servers beside the chips that serve them."""
 
     targets: tuple[Target, ...] = ()
+    servers: Mapping[str, OwnServer] = {}
+    """Kinds of servers by name, for ``server`` of a target."""
     probes: tuple[Probe, ...] = ()
     statsd: Statsd = Statsd()
     mqtt: MqttInput | None = None

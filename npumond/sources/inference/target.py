@@ -1,0 +1,228 @@
+"""One inference server whose metrics page is read: what its pages say, as samples and in words.
+
+Pure: pages, times and failures come in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from npumond.model import Sample
+from npumond.sources.inference.buckets import Distribution, quantile
+from npumond.sources.inference.counts import (
+    Load,
+    Ready,
+    Status,
+    latencies,
+    loads,
+    preemptions,
+    requests,
+    tokens,
+)
+from npumond.sources.inference.kinds import LatencyKind, ServerKind, detect
+from npumond.sources.inference.metrics_page import Key, PageError, PageReader
+from npumond.sources.inference.sliding_window import SlidingWindow, scrape
+
+QUANTILES = (0.5, 0.9, 0.99)
+UNKNOWN_MODEL = "unknown"
+"""The label of a server that does not say what it serves."""
+
+
+class View(Struct, frozen=True):
+    """One latency of one model over the window, with what the status page tells of it."""
+
+    model: str
+    kind: LatencyKind
+    p99_s: float
+    lower_s: float
+    upper_s: float
+    """Infinite where the quantile lies above the server's highest bucket."""
+    count: float
+
+
+class TargetBook:
+    """The pages of one target so far."""
+
+    def __init__(self, label: str, kind: ServerKind | None, window_s: float, min_requests: int, aliases: bool) -> None:
+        """Without a ``kind`` it is found by what is on the page."""
+        self.label = label
+        self._fixed_kind = kind
+        self._min_requests = min_requests
+        self._aliases = aliases
+        self._window = SlidingWindow(window_s)
+        self._reader: PageReader | None = None
+        self._seen: Mapping[str, Mapping[LatencyKind, Distribution | Ready]] = {}
+        self._requests: dict[tuple[str, Status], float] = defaultdict(float)
+        self._tokens: dict[tuple[str, str], float] = defaultdict(float)
+        self._preemptions: dict[str, float] = defaultdict(float)
+        self.kind = kind
+        """What the server is; None before the first page that tells."""
+        self.up = False
+        self.reason = "not read yet"
+        """Why there is nothing of it; empty while there is."""
+
+    @property
+    def views(self) -> list[View]:
+        """The P99 of each latency that has buckets."""
+        return [
+            view
+            for model, by_kind in self._seen.items()
+            for kind, seen in by_kind.items()
+            if isinstance(seen, Distribution)
+            for view in _view(_named(model), kind, seen)
+        ]
+
+    def take(self, body: bytes, at: float) -> None:
+        """A page that was read at this time (monotonic seconds)."""
+        try:
+            kind = self._fixed_kind or detect(body)
+            if kind is None:
+                self._refuse(body)
+                return
+            if kind is not self.kind or self._reader is None:
+                self._begin(kind)
+            assert self._reader is not None  # noqa: S101 - for the type checker: made in the lines above
+            series = self._reader.read(body)
+            if not series:
+                raise PageError(f"none of the series of {kind.name} are on the page. {kind.empty_hint}".strip(". "))
+        except PageError as error:
+            self.fail(str(error), None)
+            return
+        self.up, self.reason = True, ""
+        self._window.add(scrape(kind, series, at))
+        self._add_up(kind, self._window.step)
+        difference = self._window.difference()
+        self._seen = {} if difference is None else latencies(kind, difference, series)
+
+    def fail(self, reason: str, status: int | None) -> None:
+        """There was no page; ``status`` is that of the HTTP answer, where there was one."""
+        hint = self.kind.hints.get(status) if self.kind is not None and status is not None else None
+        self.up, self.reason, self._seen = False, f"{reason}: {hint}" if hint else reason, {}
+
+    def _refuse(self, body: bytes) -> None:
+        """Of no kind that is known; perhaps it is no page at all."""
+        PageReader(()).read(body)
+        self.fail("the page has series of no server that is known; name its kind with `server`", None)
+
+    def _begin(self, kind: ServerKind) -> None:
+        self.kind, self._reader = kind, PageReader(kind.families())
+        self._window = SlidingWindow(self._window.window_s)
+
+    def _add_up(self, kind: ServerKind, step: Mapping[Key, float]) -> None:
+        for model, counted in requests(kind, step).items():
+            for status, count in counted.by_status().items():
+                self._requests[_named(model), status] += count
+        for model, directions in tokens(kind, step).items():
+            for direction, count in directions.items():
+                self._tokens[_named(model), direction] += count
+        for model, count in preemptions(kind, step).items():
+            self._preemptions[_named(model)] += count
+
+    # What comes out.
+
+    def samples(self) -> list[Sample]:
+        """Everything that is known of the target now. Totals stay while it is down, what is of the moment does not."""
+        server = self.kind.name if self.kind is not None else "unknown"
+        samples = [Sample("inference_target_up", (self.label, server), float(self.up)), *self._totals()]
+        newest, kind = self._window.newest, self.kind
+        if self.up and newest is not None and kind is not None:
+            samples += self._loads(loads(kind, newest.series))
+            difference = self._window.difference()
+            if difference is not None:
+                samples += self._ratios(kind, difference)
+        return [*samples, *self._latencies()]
+
+    def _totals(self) -> Iterator[Sample]:
+        for (model, status), count in self._requests.items():
+            yield Sample("inference_requests_total", (model, self.label, status), count)
+        for (model, direction), count in self._tokens.items():
+            yield Sample("inference_tokens_total", (model, self.label, direction), count)
+        for model, count in self._preemptions.items():
+            yield Sample("inference_preemptions_total", (model, self.label), count)
+        yield Sample("inference_target_restarts_total", (self.label,), float(self._window.restarts))
+
+    def _loads(self, by_model: Mapping[str, Load]) -> Iterator[Sample]:
+        for model, load in by_model.items():
+            values = {
+                "inference_requests_running": load.running,
+                "inference_requests_waiting": load.waiting,
+                "inference_kv_cache_utilization_ratio": load.kv_cache_ratio,
+            }
+            for family, value in values.items():
+                if value is not None:
+                    yield Sample(family, (_named(model), self.label), value)
+
+    def _ratios(self, kind: ServerKind, difference: Mapping[Key, float]) -> Iterator[Sample]:
+        for model, counted in requests(kind, difference).items():
+            ratio = counted.ratio(self._min_requests)
+            if ratio is not None:
+                yield Sample("inference_success_ratio", (_named(model), self.label), ratio)
+
+    def _latencies(self) -> Iterator[Sample]:
+        for model, by_kind in self._seen.items():
+            for kind, seen in by_kind.items():
+                labels = (_named(model), self.label, kind)
+                yield from _of_all(labels, seen.mean, seen.count)
+                yield from self._ready(labels, seen) if isinstance(seen, Ready) else self._quantiles(labels, seen)
+
+    def _quantiles(self, labels: tuple[str, ...], seen: Distribution) -> Iterator[Sample]:
+        for share in QUANTILES:
+            found = quantile(share, seen)
+            if found is None:
+                continue
+            each = (*labels, f"{share:g}")
+            yield from self._latency(each, found.value)
+            if not found.clamped:
+                yield Sample("inference_latency_resolution_seconds", each, found.upper - found.lower)
+            if seen.count >= self._min_requests:
+                yield Sample("inference_latency_lower_bound_seconds", each, found.lower)
+
+    def _ready(self, labels: tuple[str, ...], seen: Ready) -> Iterator[Sample]:
+        """A quantile that the server computed is as exact as the server is: it is its own lower bound."""
+        for share in QUANTILES:
+            if share in seen.quantiles:
+                each = (*labels, f"{share:g}")
+                yield from self._latency(each, seen.quantiles[share])
+                if seen.count >= self._min_requests:
+                    yield Sample("inference_latency_lower_bound_seconds", each, seen.quantiles[share])
+
+    def _latency(self, labels: tuple[str, ...], seconds: float) -> Iterator[Sample]:
+        yield Sample("inference_latency_seconds", labels, seconds)
+        if self._aliases:
+            yield Sample("inference_latency_ms", labels, seconds * 1000)
+
+
+def _of_all(labels: tuple[str, ...], mean: float | None, count: float) -> Iterator[Sample]:
+    if count > 0:
+        yield Sample("inference_latency_observations", labels, count)
+    if mean is not None:
+        yield Sample("inference_latency_mean_seconds", labels, mean)
+
+
+def _view(model: str, kind: LatencyKind, seen: Distribution) -> Iterator[View]:
+    found = quantile(0.99, seen)
+    if found is not None:
+        yield View(model, kind, found.value, found.lower, found.upper, seen.count)
+
+
+def _named(model: str) -> str:
+    return model or UNKNOWN_MODEL
+
+
+def unresolved(views: Sequence[View], threshold_s: float) -> list[str]:
+    """What the buckets do not tell of the P99 of whole requests at this threshold, and what can be done."""
+    return [
+        f"P99 of {view.model} lies between {view.lower_s:g} and {_bound(view)}: the server's buckets do not tell "
+        f"whether it is above {threshold_s:g} s. Set the rule's threshold to a bound of its buckets, judge the kind "
+        "ttft or itl by a rule of your own, or measure with a probe."
+        for view in views
+        if view.kind == "e2e" and view.lower_s < threshold_s < view.upper_s
+    ]
+
+
+def _bound(view: View) -> str:
+    return "no known bound" if math.isinf(view.upper_s) else f"{view.upper_s:g} s"

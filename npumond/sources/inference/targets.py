@@ -1,0 +1,162 @@
+"""The source of what inference servers on the node say of themselves: reads their metrics pages, each at its interval.
+
+Each target is a group of its own, so ``npumond_source_success{source="inference"}`` tells of each. A target that does
+not answer is asked less often, up to every `MOST_PAUSE_S`; one that answers again is back with its next page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from urllib.parse import urlsplit
+
+import aiohttp
+from msgspec import Struct
+
+from npumond.config.settings import Target
+from npumond.model import Batch, Sample
+from npumond.sources.inference.connection import Access, TlsContexts, new_session
+from npumond.sources.inference.fetching import Page, fetch
+from npumond.sources.inference.kinds import ServerKind
+from npumond.sources.inference.serving import devices_served
+from npumond.sources.inference.target import TargetBook, unresolved
+from npumond.sources.source import Sampled
+
+MOST_PAUSE_S = 30.0
+"""Longest pause between two tries at a target that does not answer."""
+
+LOOK_EVERY_S = 30.0
+"""How often the chips of a target are looked for."""
+
+IN_A_THREAD = 256 << 10
+"""Bytes of a page from which on it is read beside the loop: a page of 1 MiB takes some 20 ms."""
+
+Processes = Callable[[], Mapping[int, frozenset[int]]]
+"""Process ids on each chip, by device id, as the driver tells them now."""
+
+
+class TargetSettings(Struct, frozen=True, kw_only=True):
+    """What the source needs to know of the configuration."""
+
+    window_s: float
+    min_requests: int
+    aliases: bool
+
+
+class _Target:
+    """One target: its settings, its pages, and when it is asked again."""
+
+    def __init__(self, settings: Target, kind: ServerKind | None, common: TargetSettings) -> None:
+        self.settings = settings
+        self.book = TargetBook(settings.label, kind, common.window_s, common.min_requests, common.aliases)
+        self.access = Access(min(settings.timeout, settings.interval), settings.tls, settings.token_file)
+        self.device_ids = settings.device_ids
+        self.pause_s = 0.0
+        self.retry_at = 0.0
+        self.looked_at: float | None = None
+
+
+class TargetSource:
+    """Reads every target's page."""
+
+    name = "inference"
+
+    def __init__(
+        self,
+        targets: Sequence[tuple[Target, ServerKind | None]],
+        settings: TargetSettings,
+        processes: Processes,
+        clock: Callable[[], float],
+    ) -> None:
+        """Each target with its kind of server; None: by what is on its page."""
+        self._targets = {target.label: _Target(target, kind, settings) for target, kind in targets}
+        self._processes = processes
+        self._clock = clock
+        self._contexts = TlsContexts()
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def intervals(self) -> dict[str, float]:
+        """A group for each target, named by its label."""
+        return {label: target.settings.interval for label, target in self._targets.items()}
+
+    async def close(self) -> None:
+        """Give back every connection."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def sample(self, group: str) -> Sampled:
+        """One page of one target. What is wrong with a target is the reason, never an error."""
+        target = self._targets[group]
+        if self._clock() >= target.retry_at:
+            await self._read(target)
+            await self._find_devices(target)
+        return Sampled(batches=(self._batch(target),), reason=target.book.reason)
+
+    async def _read(self, target: _Target) -> None:
+        if self._session is None:
+            self._session = new_session()
+        page = await fetch(self._session, self._contexts, target.settings.url, target.access)
+        await self._take(target.book, page)
+        if target.book.up:
+            target.pause_s = target.retry_at = 0.0
+        else:
+            target.pause_s = min(MOST_PAUSE_S, 2 * target.pause_s or target.settings.interval)
+            target.retry_at = self._clock() + target.pause_s - target.settings.interval / 2
+
+    async def _take(self, book: TargetBook, page: Page) -> None:
+        if page.reason:
+            book.fail(page.reason, page.status)
+        elif len(page.body) < IN_A_THREAD:
+            book.take(page.body, self._clock())
+        else:
+            await asyncio.to_thread(book.take, page.body, self._clock())
+
+    async def _find_devices(self, target: _Target) -> None:
+        """By the target's processes, unless the settings say which."""
+        now = self._clock()
+        is_due = target.looked_at is None or now - target.looked_at >= LOOK_EVERY_S
+        if target.settings.device_ids or not target.book.up or not is_due:
+            return
+        address = urlsplit(target.settings.url)
+        port = address.port or (443 if address.scheme == "https" else 80)
+        pids = self._processes()
+        if pids:
+            target.looked_at = now
+            target.device_ids = await asyncio.to_thread(devices_served, address.hostname or "", port, pids)
+
+    def _batch(self, target: _Target) -> Batch:
+        at = self._clock()
+        settings = target.settings
+        label = settings.label
+        owned = [
+            Sample("npu_workload_info", (str(device_id), "", "", label, self.name), 1.0)
+            for device_id in target.device_ids
+        ]
+        return Batch(
+            source=self.name,
+            group=label,
+            key=label,
+            at=at,
+            expires_at=at + 2 * settings.interval + target.access.timeout_s,
+            samples=(*target.book.samples(), *owned),
+        )
+
+    def json(self, threshold_s: float | None) -> list[dict[str, object]]:
+        """The targets' part of ``/api/v1/status``; ``threshold_s`` is that of the rule on the P99."""
+        return [_json(target, threshold_s) for target in self._targets.values()]
+
+
+def _json(target: _Target, threshold_s: float | None) -> dict[str, object]:
+    book = target.book
+    views = book.views
+    return {
+        "target": book.label,
+        "server": book.kind.name if book.kind is not None else None,
+        "up": book.up,
+        "reason": book.reason,
+        "device_ids": list(target.device_ids),
+        "url": target.settings.url,
+        "models": sorted({view.model for view in views}),
+        "notes": [] if threshold_s is None else unresolved(views, threshold_s),
+    }
