@@ -46,7 +46,7 @@ class Distribution(Struct, frozen=True):
 
 
 def quantile(q: float, seen: Distribution) -> Quantile | None:
-    """The quantile ``q`` (0 to 1); None without observations or with fewer than two buckets."""
+    """The quantile ``q`` (above 0, up to 1); None without observations or with fewer than two buckets."""
     counts = tuple(accumulate(seen.counts, max))  # a count below its predecessor is rounding, or a torn scrape
     bounds = seen.bounds
     if len(bounds) < 2 or not counts[-1] > 0:

@@ -79,16 +79,7 @@ class TargetBook:
     def take(self, body: bytes, at: float) -> None:
         """A page that was read at this time (monotonic seconds)."""
         try:
-            kind = self._fixed_kind or detect(body)
-            if kind is None:
-                self._refuse(body)
-                return
-            if kind is not self.kind or self._reader is None:
-                self._begin(kind)
-            assert self._reader is not None  # noqa: S101 - for the type checker: made in the lines above
-            series = self._reader.read(body)
-            if not series:
-                raise PageError(f"none of the series of {kind.name} are on the page. {kind.empty_hint}".strip(". "))
+            kind, series = self._read(body)
         except PageError as error:
             self.fail(str(error), None)
             return
@@ -103,14 +94,25 @@ class TargetBook:
         hint = self.kind.hints.get(status) if self.kind is not None and status is not None else None
         self.up, self.reason, self._seen = False, f"{reason}: {hint}" if hint else reason, {}
 
-    def _refuse(self, body: bytes) -> None:
-        """Of no kind that is known; perhaps it is no page at all."""
-        PageReader(()).read(body)
-        self.fail("the page has series of no server that is known; name its kind with `server`", None)
+    def _read(self, body: bytes) -> tuple[ServerKind, Mapping[Key, float]]:
+        """The page by the kind that the server was last known to be; by what is on it where that gives nothing."""
+        series = self._reader.read(body) if self._reader is not None else {}
+        if not series:
+            self._begin(self._fixed_kind or detect(body), body)
+            series = self._reader.read(body) if self._reader is not None else {}
+        if self.kind is None:
+            raise PageError("the page has series of no server that is known; name its kind with `server`")
+        if not series:
+            hint = f": {self.kind.empty_hint}" if self.kind.empty_hint else ""
+            raise PageError(f"none of the series of {self.kind.name} is on the page{hint}")
+        return self.kind, series
 
-    def _begin(self, kind: ServerKind) -> None:
-        self.kind, self._reader = kind, PageReader(kind.families())
-        self._window = SlidingWindow(self._window.window_s)
+    def _begin(self, kind: ServerKind | None, body: bytes) -> None:
+        if kind is None:
+            PageReader(()).read(body)  # raises where it is no page at all, which says more than that it is unknown
+        elif kind is not self.kind or self._reader is None:
+            self.kind, self._reader = kind, PageReader(kind.families())
+            self._window = SlidingWindow(self._window.window_s)
 
     def _add_up(self, kind: ServerKind, step: Mapping[Key, float]) -> None:
         for model, counted in requests(kind, step).items():
