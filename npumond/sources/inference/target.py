@@ -23,7 +23,7 @@ from npumond.sources.inference.counts import (
     requests,
     tokens,
 )
-from npumond.sources.inference.kinds import LatencyKind, ServerKind, detect
+from npumond.sources.inference.kinds import STARTED_AT, LatencyKind, ServerKind, detect
 from npumond.sources.inference.metrics_page import Key, PageError, PageReader
 from npumond.sources.inference.sliding_window import SlidingWindow, scrape
 
@@ -96,10 +96,10 @@ class TargetBook:
 
     def _read(self, body: bytes) -> tuple[ServerKind, Mapping[Key, float]]:
         """The page by the kind that the server was last known to be; by what is on it where that gives nothing."""
-        series = self._reader.read(body) if self._reader is not None else {}
+        series = _telling(self._reader, body)
         if not series:
             self._begin(self._fixed_kind or detect(body), body)
-            series = self._reader.read(body) if self._reader is not None else {}
+            series = _telling(self._reader, body)
         if self.kind is None:
             raise PageError("the page has series of no server that is known; name its kind with `server`")
         if not series:
@@ -196,6 +196,12 @@ class TargetBook:
         yield Sample("inference_latency_seconds", labels, seconds)
         if self._aliases:
             yield Sample("inference_latency_ms", labels, seconds * 1000)
+
+
+def _telling(reader: PageReader | None, body: bytes) -> Mapping[Key, float]:
+    """The wanted series; nothing where there are none but the start time, which every process has."""
+    series = reader.read(body) if reader is not None else {}
+    return series if any(key.name != STARTED_AT for key in series) else {}
 
 
 def _of_all(labels: tuple[str, ...], mean: float | None, count: float) -> Iterator[Sample]:
