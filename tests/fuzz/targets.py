@@ -24,6 +24,7 @@ from npumond.drivers.text import LONGEST, sanitised
 from npumond.errors import ConfigError, WorkerError
 from npumond.model import CallOutcome, Device, DeviceRound, LogicId, PhyId, Reading, Sample
 from npumond.negotiation import content_type, wants_gzip
+from npumond.sources.inference.target import TargetBook
 from npumond.sources.readings import ReadingMap
 from npumond.worker.event_protocol import FaultRaised, Missed, Subscribed, SubscribeFailed
 from npumond.worker.event_protocol import encode as event_frame
@@ -128,6 +129,15 @@ def requests(data: bytes) -> None:
     assert b" 500 " not in said.partition(b"\r\n")[0], said[:200]
 
 
+def metrics_pages(data: bytes) -> None:
+    """An inference server's page: series that make finite or unknown figures, or a refusal."""
+    book = TargetBook("t", None, 60.0, 1, aliases=True)
+    for at in (0.0, 5.0):
+        book.take(data, at)
+    for sample in book.samples():
+        assert all(text.isprintable() for text in sample.labels), sample
+
+
 def texts(data: bytes) -> None:
     """A name out of a structure."""
     text = sanitised(data)
@@ -181,6 +191,17 @@ SEEDS: Mapping[str, tuple[bytes, ...]] = {
         b"HEAD /-/ready HTTP/1.0\r\n\r\nGET /api/v1/devices HTTP/1.1\r\nHost: a\r\n\r\n",
         b"POST /-/reload HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
     ),
+    "metrics_pages": (
+        (
+            b'vllm:e2e_request_latency_seconds_bucket{model_name="m",le="0.1"} 5\n'
+            b'vllm:e2e_request_latency_seconds_bucket{model_name="m",le="+Inf"} 6\n'
+            b'vllm:request_success_total{model_name="m",finished_reason="stop"} 6\nvllm:num_requests_running 1\n'
+        ),
+        (
+            b'nv_inference_request_success{model="m"} 4\nnv_inference_request_summary_us_count{model="m"} 4\n'
+            b'nv_inference_request_summary_us{model="m",quantile="0.99"} 3e5\n'
+        ),
+    ),
     "texts": (b"910B3\0\0\0", "\u6606\u4ed1".encode(), b"\xff\xfe\x00"),
     "configuration": (
         b"sampling: {fast: 500ms, normal: 5s}\nserver: {listen: ['0.0.0.0:9090']}\n",
@@ -199,6 +220,7 @@ TARGETS: Mapping[str, Target] = {
     "event_frames": event_frames,
     "event_records": event_records,
     "requests": requests,
+    "metrics_pages": metrics_pages,
     "texts": texts,
     "configuration": configuration,
     "headers": headers,

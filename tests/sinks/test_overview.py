@@ -53,6 +53,13 @@ def test_a_source_that_fails_is_named_and_one_that_is_well_is_not() -> None:
     assert cells(page({**STATUS, "sources": [*STATUS["sources"], failed]})) == ["npu", "fast", "no chip answered"]
 
 
+def test_an_inference_server_has_its_chips_and_its_latency() -> None:
+    latencies = [{"model": "m", "kind": kind, "p99_s": p99_s} for kind, p99_s in (("e2e", 0.0991), ("itl", 0.02))]
+    target = {"target": "chat", "server": "vllm", "device_ids": [0, 1], "up": True, "reason": "", "notes": []}
+    shown = page({**STATUS, "targets": [{**target, "latencies": latencies}]})
+    assert cells(shown) == ["chat", "vllm", "0, 1", "m 0.0991 s", "up", ""]
+
+
 @pytest.mark.parametrize(("state", "shown"), [("firing", 5), ("pending", 5), ("resolved", 0)])
 def test_an_alert_is_shown_until_it_is_resolved(state: str, shown: int) -> None:
     alert = {"rule": "NpuHot", "severity": "warning", "state": state, "labels": {"device_id": "5"}, "summary": "hot"}

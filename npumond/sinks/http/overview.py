@@ -28,6 +28,7 @@ def overview(template: Template, status: Row, devices: Sequence[Row], alerts: Se
         driver=escape(_driver(driver)),
         devices=_table(DEVICES, devices, driver.get("reason") or "No chip was found yet."),
         alerts=_table(ALERTS, [alert for alert in alerts if alert["state"] != "resolved"], "None."),
+        targets=_table(TARGETS, status.get("targets", ()), "None is watched."),
         faults=_table(FAULTS, status.get("faults", ()), "None."),
         sources=_table(SOURCES, failing, "None."),
     ).encode()
@@ -69,6 +70,11 @@ def _labels(row: Row) -> str:
     return ", ".join(f"{name}={value}" for name, value in row["labels"].items())
 
 
+def _p99(latencies: Sequence[Row]) -> str:
+    """Of whole requests, by model."""
+    return "; ".join(f"{each['model']} {each['p99_s']:.3g} s" for each in latencies if each["kind"] == "e2e")
+
+
 HEALTH = ("ok", "minor", "major", "critical")
 
 
@@ -99,5 +105,13 @@ FAULTS: Mapping[str, Cell] = {
     "severity": _text("severity"),
     "meaning": _text("meaning"),
     "known by": _text("source"),
+}
+TARGETS: Mapping[str, Cell] = {
+    "target": _text("target"),
+    "server": _text("server"),
+    "NPUs": lambda row: ", ".join(map(str, row["device_ids"])) or UNKNOWN,
+    "P99": lambda row: _p99(row["latencies"]) or UNKNOWN,
+    "state": lambda row: "up" if row["up"] else f"down: {row['reason']}",
+    "note": lambda row: " ".join(row["notes"]),
 }
 SOURCES: Mapping[str, Cell] = {"source": _text("source"), "group": _text("group"), "reason": _text("reason")}

@@ -32,14 +32,17 @@ class PageError(Exception):
     """The page cannot be used, and why."""
 
 
+_QUOTED = rb"\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\""
 _LINE = re.compile(
-    rb"([a-zA-Z_:][a-zA-Z0-9_:]*)[ \t]*"
-    rb"(?:\{((?:[^\"}]+|\"[^\"\\]*(?:\\.[^\"\\]*)*\")*)\})?[ \t]*"
-    rb"(?<=[ \t}])([^ \t#]+)(?:[ \t]+[-+.0-9eE]+)?[ \t]*(?:#.*)?"
+    rb"([a-zA-Z_:][a-zA-Z0-9_:]*+)[ \t]*+"
+    rb"(?:\{((?:[^\"}]++|" + _QUOTED + rb")*+)\})?+[ \t]*+"
+    rb"(?<=[ \t}])([^ \t#]++)(?:[ \t]++[-+.0-9eE]++)?+[ \t]*+(?:#.*+)?+"
 )
 _LABEL = re.compile(
-    rb"[ \t,]*(?:([a-zA-Z_][a-zA-Z0-9_]*)|\"[^\"\\]*(?:\\.[^\"\\]*)*\")[ \t]*=[ \t]*\"([^\"\\]*(?:\\.[^\"\\]*)*)\""
+    rb"[ \t,]*+(?:([a-zA-Z_][a-zA-Z0-9_]*+)|" + _QUOTED + rb")[ \t]*+=[ \t]*+\"([^\"\\]*+(?:\\.[^\"\\]*+)*+)\""
 )
+"""All quantifiers are possessive: no line, however odd, takes more than one look at each of its bytes."""
+
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", "\\": "\\", '"': '"'}
 

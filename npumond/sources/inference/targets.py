@@ -157,6 +157,15 @@ def _json(target: _Target, threshold_s: float | None) -> dict[str, object]:
         "reason": book.reason,
         "device_ids": list(target.device_ids),
         "url": target.settings.url,
-        "models": sorted({view.model for view in views}),
+        "latencies": [
+            {
+                "model": view.model,
+                "kind": view.kind,
+                "p99_s": view.p99_s,
+                "p99_at_least_s": view.lower_s,
+                "observations": view.count,
+            }
+            for view in views
+        ],
         "notes": [] if threshold_s is None else unresolved(views, threshold_s),
     }

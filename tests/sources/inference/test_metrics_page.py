@@ -131,3 +131,9 @@ def test_prometheus_own_parser_reads_the_same(label_sets: list[dict[str, str]], 
 def test_noise_is_a_page_or_a_refusal(noise: bytes) -> None:
     with suppress(PageError):
         PageReader(FAMILIES).read(b"c " + noise)
+
+
+def test_a_line_made_to_be_slow_is_refused_at_once() -> None:
+    """Quotes without end, which an expression that goes back and tries again would take years for."""
+    with pytest.raises(PageError, match="a line cannot be read"):
+        read('c{' + 'x="' * 5000 + "a" * 5000 + "\n")
