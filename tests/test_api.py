@@ -55,6 +55,8 @@ def test_chips_that_failed_at_init_are_listed() -> None:
 
 
 def test_the_age_of_a_source_that_never_succeeded_is_null() -> None:
-    never = SourceState(source="npu", group="fast", success=False, duration_s=0.1, ended_at=95.0, last_success_at=None, reason="x")
+    never = SourceState(
+        source="npu", group="fast", success=False, duration_s=0.1, ended_at=95.0, last_success_at=None, reason="x"
+    )
     once = SourceState(source="npu", group="slow", success=True, duration_s=0.1, ended_at=95.0, last_success_at=90.0)
     assert [state["age_s"] for state in api.sources_json((never, once), 100.0)] == [None, 10.0]

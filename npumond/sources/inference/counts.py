@@ -145,15 +145,23 @@ def _summary(kind: ServerKind, way: Summary, difference: Series, newest: Series)
     sums = _by_model(kind, difference, way.family + "_sum")
     quantiles: dict[str, dict[float, float]] = defaultdict(dict)
     for key, value in newest.items():
-        share = _label(key, "quantile") if key.name == way.family else None
+        share = _share(key) if key.name == way.family else None
         if share is not None and not math.isnan(value):
             model = quantiles[_label(key, kind.model_label) or ""]
-            model[float(share)] = max(model.get(float(share), 0.0), value * way.unit)
+            model[share] = max(model.get(share, 0.0), value * way.unit)
     return {
         model: Ready(quantiles.get(model, {}), count, sums[model] * way.unit / count if model in sums else None)
         for model, count in counts.items()
         if count > 0
     }
+
+
+def _share(key: Key) -> float | None:
+    """The label ``quantile`` as a number; None without it, or where it says nothing of the kind."""
+    try:
+        return float(_label(key, "quantile") or "")
+    except ValueError:
+        return None
 
 
 def _mean(kind: ServerKind, way: Mean, difference: Series) -> Mapping[str, Ready] | None:

@@ -24,12 +24,11 @@ from npumond.sources.inference.counts import (
     tokens,
 )
 from npumond.sources.inference.kinds import STARTED_AT, LatencyKind, ServerKind, detect
+from npumond.sources.inference.measured import clean_model
 from npumond.sources.inference.metrics_page import Key, PageError, PageReader
 from npumond.sources.inference.sliding_window import SlidingWindow, scrape
 
 QUANTILES = (0.5, 0.9, 0.99)
-UNKNOWN_MODEL = "unknown"
-"""The label of a server that does not say what it serves."""
 
 
 class View(Struct, frozen=True):
@@ -73,7 +72,7 @@ class TargetBook:
             for model, by_kind in self._seen.items()
             for kind, seen in by_kind.items()
             if isinstance(seen, Distribution)
-            for view in _view(_named(model), kind, seen)
+            for view in _view(clean_model(model), kind, seen)
         ]
 
     def take(self, body: bytes, at: float) -> None:
@@ -117,12 +116,12 @@ class TargetBook:
     def _add_up(self, kind: ServerKind, step: Mapping[Key, float]) -> None:
         for model, counted in requests(kind, step).items():
             for status, count in counted.by_status().items():
-                self._requests[_named(model), status] += count
+                self._requests[clean_model(model), status] += count
         for model, directions in tokens(kind, step).items():
             for direction, count in directions.items():
-                self._tokens[_named(model), direction] += count
+                self._tokens[clean_model(model), direction] += count
         for model, count in preemptions(kind, step).items():
-            self._preemptions[_named(model)] += count
+            self._preemptions[clean_model(model)] += count
 
     # What comes out.
 
@@ -156,18 +155,18 @@ class TargetBook:
             }
             for family, value in values.items():
                 if value is not None:
-                    yield Sample(family, (_named(model), self.label), value)
+                    yield Sample(family, (clean_model(model), self.label), value)
 
     def _ratios(self, kind: ServerKind, difference: Mapping[Key, float]) -> Iterator[Sample]:
         for model, counted in requests(kind, difference).items():
             ratio = counted.ratio(self._min_requests)
             if ratio is not None:
-                yield Sample("inference_success_ratio", (_named(model), self.label), ratio)
+                yield Sample("inference_success_ratio", (clean_model(model), self.label), ratio)
 
     def _latencies(self) -> Iterator[Sample]:
         for model, by_kind in self._seen.items():
             for kind, seen in by_kind.items():
-                labels = (_named(model), self.label, kind)
+                labels = (clean_model(model), self.label, kind)
                 yield from _of_all(labels, seen.mean, seen.count)
                 yield from self._ready(labels, seen) if isinstance(seen, Ready) else self._quantiles(labels, seen)
 
@@ -215,10 +214,6 @@ def _view(model: str, kind: LatencyKind, seen: Distribution) -> Iterator[View]:
     found = quantile(0.99, seen)
     if found is not None:
         yield View(model, kind, found.value, found.lower, found.upper, seen.count)
-
-
-def _named(model: str) -> str:
-    return model or UNKNOWN_MODEL
 
 
 def unresolved(views: Sequence[View], threshold_s: float) -> list[str]:
