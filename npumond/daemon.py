@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import npumond
 from npumond import api
 from npumond.config import describe
 from npumond.config.settings import Config
 from npumond.errors import ConfigError
+from npumond.inference import Inference
 from npumond.judge import Judge
 from npumond.latest import Latest
 from npumond.log import StateLog, configure, logger
@@ -38,9 +38,6 @@ from npumond.worker.client import worker_options
 from npumond.worker.prober import roundtrip
 from npumond.worker.subscriber import Subscriber
 from npumond.worker.supervisor import Supervisor
-
-if TYPE_CHECKING:
-    from npumond.sources.inference.targets import TargetSource
 
 log = logger()
 
@@ -79,7 +76,7 @@ class Daemon:
         self._configured_at = time.time()
         self.snapshots: Latest[Snapshot] = Latest()
         self.judge = Judge(rules_of(config), _tell_transition)
-        self._targets: TargetSource | None = None
+        self.inference = Inference(config, self._processes)
         self.supervisor = Supervisor(
             worker_options(config.driver, scenario), environ, _tell_worker, config.driver.call_timeout
         )
@@ -97,7 +94,7 @@ class Daemon:
         sources: tuple[Source, ...] = (
             self.npu,
             *self._roundtrip_source(),
-            *self._target_source(),
+            *self.inference.sources,
             ProcessSource(normal_s, self._worker_pid, time.monotonic),
             self._self_source(normal_s),
         )
@@ -123,20 +120,6 @@ class Daemon:
                 time.monotonic,
             )
 
-    def _target_source(self) -> Iterator[TargetSource]:
-        inference = self._config.inference
-        if inference.targets:
-            from npumond.sources.inference.own_kinds import kinds_of
-            from npumond.sources.inference.targets import TargetSettings, TargetSource
-
-            settings = TargetSettings(
-                window_s=inference.window,
-                min_requests=inference.min_requests,
-                aliases=self._config.metrics.aliases,
-            )
-            self._targets = TargetSource(kinds_of(inference), settings, self._processes, time.monotonic)
-            yield self._targets
-
     def _processes(self) -> dict[int, frozenset[int]]:
         """Process ids on each chip, by device id."""
         snapshot = self.snapshots.get()
@@ -156,6 +139,7 @@ class Daemon:
                 "npumond_driver_calls_total": lambda: self.npu.calls.items(),
                 "npumond_worker_restarts_total": lambda: (((why,), n) for why, n in self.supervisor.restarts.items()),
                 "npumond_missed_slots_total": lambda: self.sampler.missed.items(),
+                **self.inference.counters(),
             },
             gauges={
                 "npumond_workers_left_behind": lambda: float(self.supervisor.left_behind),
@@ -171,10 +155,12 @@ class Daemon:
         log.info("listening", addresses=[str(address) for address in self.http.bound], node=self._config.node)
         self._listen_to_signals()
         try:
+            await self.inference.start()
             async with asyncio.TaskGroup() as tasks:
                 running = [
                     tasks.create_task(self.supervisor.run(), name="worker"),
                     tasks.create_task(self.subscriber.run(), name="events"),
+                    *(tasks.create_task(run(), name=name) for name, run in self.inference.runs()),
                     tasks.create_task(self.sampler.run(), name="sampler"),
                     tasks.create_task(self._reload_when_told(), name="reload"),
                     tasks.create_task(self._tell_changes(), name="tell"),
@@ -187,8 +173,7 @@ class Daemon:
         finally:
             try:
                 async with asyncio.timeout(STOP_DEADLINE_S):
-                    if self._targets is not None:
-                        await self._targets.close()
+                    await self.inference.close()
                     await self.http.stop()
             except TimeoutError:
                 log.warning("connections_cut", after_s=STOP_DEADLINE_S)
@@ -233,7 +218,7 @@ class Daemon:
                 "dropped": self.subscriber.missed.dropped,
                 "rejected": self.subscriber.missed.rejected,
             },
-            "targets": [] if self._targets is None else self._targets.json(self._latency_threshold_s()),
+            "targets": self.inference.json(self._latency_threshold_s()),
             "config": {
                 "path": str(self._path) if self._path is not None else None,
                 "last_reload_ok": self._reload_ok,

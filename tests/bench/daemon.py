@@ -29,6 +29,9 @@ from tests.standin.scenario import Scenario
 
 WARM_UP_S = 8.0
 
+ROLES = {"npumond.worker": "worker", "npumond.worker.events": "listener"}
+"""Module to what the process is; each child is started with one of them."""
+
 PEER = """
 import sys, time
 from prometheus_client import Gauge, start_http_server, REGISTRY

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from npumond.client import Client
 from tests.e2e.daemon import QUICK, Daemon, Page
 from tests.e2e.hosts import host
 from tests.sources.inference.pages import histogram, http, line, page
@@ -247,3 +250,47 @@ def test_its_chips_are_found_by_its_processes(standin: StandIn, tmp_path: Path) 
             owned = daemon.page_when(lambda seen: bool(seen.of("npu_workload_info")), "the owner is found", 40)
             assert one(owned, "npu_workload_info", device_id="2", workload_container="chat", source="inference") == 1.0
             assert status(daemon)["device_ids"] == [2]
+
+
+def pushing(directory: Path, standin: StandIn, **inference: Any) -> Daemon:
+    """A daemon, not started yet, to which latencies are pushed."""
+    daemon = Daemon(directory, standin, host("310p_duo"))
+    daemon.configure(sampling=dict(QUICK), inference={"min_requests": 5, **inference})
+    return daemon
+
+
+def test_an_inference_loop_tells_its_latency_by_the_client(standin: StandIn, tmp_path: Path) -> None:
+    """Requests of some 20 ms, one of which fails, by a Unix socket."""
+    path = tmp_path / "statsd.sock"
+    with pushing(tmp_path, standin, statsd={"listen": f"unix:{path}"}) as daemon:
+        client = Client(f"unix:{path}")
+        for _ in range(9):
+            with client.request(model="resnet50"):
+                time.sleep(0.02)
+        with suppress(ZeroDivisionError), client.request(model="resnet50"):
+            raise ZeroDivisionError
+        client.close()
+        seen = daemon.page_when(
+            lambda seen: one(seen, "inference_success_ratio", model="resnet50") == 0.9, "it is told", 10
+        )
+        median = one(seen, "inference_latency_seconds", target="statsd", quantile="0.5")
+        assert median is not None
+        assert 0.0195 < median < 0.2  # 2 % below is the bucket's width, above is a busy machine
+        assert one(seen, "inference_latency_ms", quantile="0.5") == pytest.approx(1000 * median)
+        assert one(seen, "inference_request_duration_seconds_count", model="resnet50", source="statsd") == 9.0
+        daemon.page_when(
+            lambda seen: one(seen, "npumond_statsd_lines_total", outcome="taken") == 10.0, "its lines are counted", 5
+        )
+    assert not path.exists()
+
+
+def test_a_statsd_address_that_is_taken_ends_the_daemon_with_its_own_status(standin: StandIn, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        config = tmp_path / "npumond.yaml"
+        listen = f"udp:127.0.0.1:{taken.getsockname()[1]}"
+        config.write_text(f"server: {{listen: ['127.0.0.1:0']}}\ninference: {{statsd: {{listen: '{listen}'}}}}\n")
+        command = [sys.executable, "-m", "npumond.cli", "run", "--config", str(config)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 3
+    assert "the address is taken" in done.stderr

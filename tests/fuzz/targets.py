@@ -24,6 +24,9 @@ from npumond.drivers.text import LONGEST, sanitised
 from npumond.errors import ConfigError, WorkerError
 from npumond.model import CallOutcome, Device, DeviceRound, LogicId, PhyId, Reading, Sample
 from npumond.negotiation import content_type, wants_gzip
+from npumond.sources.inference.dogstatsd import Parser, Timed
+from npumond.sources.inference.latency_samples import Telling
+from npumond.sources.inference.measured import Requests
 from npumond.sources.inference.target import TargetBook
 from npumond.sources.readings import ReadingMap
 from npumond.worker.event_protocol import FaultRaised, Missed, Subscribed, SubscribeFailed
@@ -131,11 +134,23 @@ def requests(data: bytes) -> None:
 
 def metrics_pages(data: bytes) -> None:
     """An inference server's page: series that make finite or unknown figures, or a refusal."""
-    book = TargetBook("t", None, 60.0, 1, aliases=True)
+    book = TargetBook("t", None, 60.0, Telling(min_requests=1, aliases=True))
     for at in (0.0, 5.0):
         book.take(data, at)
     for sample in book.samples():
         assert all(text.isprintable() for text in sample.labels), sample
+
+
+def statsd_lines(data: bytes) -> None:
+    """Lines of a datagram: each taken, foreign or garbage, and what is taken can be booked."""
+    parser, book = Parser(), Requests("statsd", 60.0, Telling(min_requests=1, aliases=True), lambda: 1.0)
+    for line in data.decode("utf-8", "replace").split("\n"):
+        told = parser.parse(line)
+        if isinstance(told, Timed):
+            for duration_s in told.durations_s:
+                book.request(told.model, "statsd", told.status, duration_s, weight=told.weight)
+    for sample in book.samples():
+        _check_sample(sample)
 
 
 def texts(data: bytes) -> None:
@@ -202,6 +217,10 @@ SEEDS: Mapping[str, tuple[bytes, ...]] = {
             b'nv_inference_request_summary_us{model="m",quantile="0.99"} 3e5\n'
         ),
     ),
+    "statsd_lines": (
+        b"inference.request.duration:12.5|ms|@0.5|#model:m,status:error\ninference.request:3|c|#model:m",
+        b"inference.request.ttft:1:2:3|h|c:abc|T1700000000\n_e{1,1}:a|b\n_sc|a|0\nusers:me|s",
+    ),
     "texts": (b"910B3\0\0\0", "\u6606\u4ed1".encode(), b"\xff\xfe\x00"),
     "configuration": (
         b"sampling: {fast: 500ms, normal: 5s}\nserver: {listen: ['0.0.0.0:9090']}\n",
@@ -221,6 +240,7 @@ TARGETS: Mapping[str, Target] = {
     "event_records": event_records,
     "requests": requests,
     "metrics_pages": metrics_pages,
+    "statsd_lines": statsd_lines,
     "texts": texts,
     "configuration": configuration,
     "headers": headers,

@@ -6,6 +6,8 @@ Source: Prometheus, promql/quantile.go, by the rules in its documentation of ``h
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Sequence
 from itertools import accumulate
 
 from msgspec import Struct
@@ -47,12 +49,20 @@ class Distribution(Struct, frozen=True):
 
 def quantile(q: float, seen: Distribution) -> Quantile | None:
     """The quantile ``q`` (above 0, up to 1); None without observations or with fewer than two buckets."""
-    counts = tuple(accumulate(seen.counts, max))  # a count below its predecessor is rounding, or a torn scrape
-    bounds = seen.bounds
-    if len(bounds) < 2 or not counts[-1] > 0:
-        return None
-    rank = q * counts[-1]
-    index = next(index for index, count in enumerate(counts) if count >= rank)
+    return quantiles((q,), seen)[0]
+
+
+def quantiles(shares: Sequence[float], seen: Distribution) -> list[Quantile | None]:
+    """Each as `quantile` gives it."""
+    counts = list(accumulate(seen.counts, max))  # a count below its predecessor is rounding, or a torn scrape
+    if len(counts) < 2 or not counts[-1] > 0:
+        return [None] * len(shares)
+    return [_located(q * counts[-1], seen.bounds, counts) for q in shares]
+
+
+def _located(rank: float, bounds: Sequence[float], counts: Sequence[float]) -> Quantile:
+    """Where the observation of this rank lies, taken as spread evenly over its bucket."""
+    index = min(bisect_left(counts, rank), len(bounds) - 1)
     if index == len(bounds) - 1:
         return Quantile(bounds[-2], bounds[-2], math.inf)
     upper = bounds[index]
@@ -60,6 +70,5 @@ def quantile(q: float, seen: Distribution) -> Quantile | None:
         return Quantile(upper, -math.inf, upper)
     lower = bounds[index - 1] if index else 0.0
     below = counts[index - 1] if index else 0.0
-    inside = counts[index] - below
-    share = (rank - below) / inside if inside > 0 else 0.0
+    share = (rank - below) / (counts[index] - below)
     return Quantile(lower + (upper - lower) * share, lower, upper)

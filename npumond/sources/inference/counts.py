@@ -13,7 +13,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Literal
 
 from msgspec import Struct
 
@@ -23,15 +22,14 @@ from npumond.sources.inference.kinds import (
     Counting,
     Histogram,
     Latency,
-    LatencyKind,
     Mean,
     Selector,
     ServerKind,
     Summary,
 )
+from npumond.sources.inference.labels import LatencyKind, Status
 from npumond.sources.inference.metrics_page import Key
 
-Status = Literal["success", "error", "aborted"]
 Series = Mapping[Key, float]
 
 

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Literal
 
 from msgspec import Struct
 
-LatencyKind = Literal["e2e", "ttft", "itl"]
-"""Whole request; time to the first token; time between two tokens, or mean of it over a request."""
+from npumond.sources.inference.labels import LatencyKind
 
 SECONDS, MILLISECONDS, MICROSECONDS = 1.0, 1e-3, 1e-6
 

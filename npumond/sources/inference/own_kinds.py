@@ -14,10 +14,10 @@ from npumond.sources.inference.kinds import (
     SECONDS,
     Counting,
     Histogram,
-    LatencyKind,
     Selector,
     ServerKind,
 )
+from npumond.sources.inference.labels import LatencyKind
 
 _UNITS = {"s": SECONDS, "ms": MILLISECONDS, "us": MICROSECONDS}
 

@@ -16,19 +16,17 @@ from npumond.sources.inference.buckets import Distribution, quantile
 from npumond.sources.inference.counts import (
     Load,
     Ready,
-    Status,
     latencies,
     loads,
     preemptions,
     requests,
     tokens,
 )
-from npumond.sources.inference.kinds import STARTED_AT, LatencyKind, ServerKind, detect
-from npumond.sources.inference.measured import clean_model
+from npumond.sources.inference.kinds import STARTED_AT, ServerKind, detect
+from npumond.sources.inference.labels import QUANTILES, LatencyKind, Status, clean_model
+from npumond.sources.inference.latency_samples import Telling, of_all, of_buckets, of_quantile
 from npumond.sources.inference.metrics_page import Key, PageError, PageReader
 from npumond.sources.inference.sliding_window import SlidingWindow, scrape
-
-QUANTILES = (0.5, 0.9, 0.99)
 
 
 class View(Struct, frozen=True):
@@ -46,12 +44,11 @@ class View(Struct, frozen=True):
 class TargetBook:
     """The pages of one target so far."""
 
-    def __init__(self, label: str, kind: ServerKind | None, window_s: float, min_requests: int, aliases: bool) -> None:
+    def __init__(self, label: str, kind: ServerKind | None, window_s: float, telling: Telling) -> None:
         """Without a ``kind`` it is found by what is on the page."""
         self.label = label
         self._fixed_kind = kind
-        self._min_requests = min_requests
-        self._aliases = aliases
+        self._telling = telling
         self._window = SlidingWindow(window_s)
         self._reader: PageReader | None = None
         self._seen: Mapping[str, Mapping[LatencyKind, Distribution | Ready]] = {}
@@ -159,7 +156,7 @@ class TargetBook:
 
     def _ratios(self, kind: ServerKind, difference: Mapping[Key, float]) -> Iterator[Sample]:
         for model, counted in requests(kind, difference).items():
-            ratio = counted.ratio(self._min_requests)
+            ratio = counted.ratio(self._telling.min_requests)
             if ratio is not None:
                 yield Sample("inference_success_ratio", (clean_model(model), self.label), ratio)
 
@@ -167,47 +164,25 @@ class TargetBook:
         for model, by_kind in self._seen.items():
             for kind, seen in by_kind.items():
                 labels = (clean_model(model), self.label, kind)
-                yield from _of_all(labels, seen.mean, seen.count)
-                yield from self._ready(labels, seen) if isinstance(seen, Ready) else self._quantiles(labels, seen)
-
-    def _quantiles(self, labels: tuple[str, ...], seen: Distribution) -> Iterator[Sample]:
-        for share in QUANTILES:
-            found = quantile(share, seen)
-            if found is None:
-                continue
-            each = (*labels, f"{share:g}")
-            yield from self._latency(each, found.value)
-            if not found.clamped:
-                yield Sample("inference_latency_resolution_seconds", each, found.upper - found.lower)
-            if seen.count >= self._min_requests:
-                yield Sample("inference_latency_lower_bound_seconds", each, found.lower)
+                if isinstance(seen, Ready):
+                    yield from self._ready(labels, seen)
+                else:
+                    yield from of_buckets(labels, seen, self._telling)
 
     def _ready(self, labels: tuple[str, ...], seen: Ready) -> Iterator[Sample]:
         """A quantile that the server computed is as exact as the server is: it is its own lower bound."""
-        for share in QUANTILES:
-            if share in seen.quantiles:
-                each = (*labels, f"{share:g}")
-                yield from self._latency(each, seen.quantiles[share])
-                if seen.count >= self._min_requests:
-                    yield Sample("inference_latency_lower_bound_seconds", each, seen.quantiles[share])
-
-    def _latency(self, labels: tuple[str, ...], seconds: float) -> Iterator[Sample]:
-        yield Sample("inference_latency_seconds", labels, seconds)
-        if self._aliases:
-            yield Sample("inference_latency_ms", labels, seconds * 1000)
+        yield from of_all(labels, seen.mean, seen.count)
+        is_enough = seen.count >= self._telling.min_requests
+        for name, share in QUANTILES:
+            value = seen.quantiles.get(share)
+            if value is not None:
+                yield from of_quantile((*labels, name), value, value if is_enough else None, self._telling)
 
 
 def _telling(reader: PageReader | None, body: bytes) -> Mapping[Key, float]:
     """The wanted series; nothing where there are none but the start time, which every process has."""
     series = reader.read(body) if reader is not None else {}
     return series if any(key.name != STARTED_AT for key in series) else {}
-
-
-def _of_all(labels: tuple[str, ...], mean: float | None, count: float) -> Iterator[Sample]:
-    if count > 0:
-        yield Sample("inference_latency_observations", labels, count)
-    if mean is not None:
-        yield Sample("inference_latency_mean_seconds", labels, mean)
 
 
 def _view(model: str, kind: LatencyKind, seen: Distribution) -> Iterator[View]:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 import aiohttp
-from msgspec import Struct
 
 from npumond.config.settings import Target
 from npumond.model import Batch, Sample
 from npumond.sources.inference.connection import Access, TlsContexts, new_session
 from npumond.sources.inference.fetching import Page, fetch
 from npumond.sources.inference.kinds import ServerKind
+from npumond.sources.inference.latency_samples import Telling
 from npumond.sources.inference.serving import devices_served
 from npumond.sources.inference.target import TargetBook, unresolved
 from npumond.sources.source import Sampled
@@ -35,20 +35,12 @@ Processes = Callable[[], Mapping[int, frozenset[int]]]
 """Process ids on each chip, by device id, as the driver tells them now."""
 
 
-class TargetSettings(Struct, frozen=True, kw_only=True):
-    """What the source needs to know of the configuration."""
-
-    window_s: float
-    min_requests: int
-    aliases: bool
-
-
 class _Target:
     """One target: its settings, its pages, and when it is asked again."""
 
-    def __init__(self, settings: Target, kind: ServerKind | None, common: TargetSettings) -> None:
+    def __init__(self, settings: Target, kind: ServerKind | None, window_s: float, telling: Telling) -> None:
         self.settings = settings
-        self.book = TargetBook(settings.label, kind, common.window_s, common.min_requests, common.aliases)
+        self.book = TargetBook(settings.label, kind, window_s, telling)
         self.access = Access(min(settings.timeout, settings.interval), settings.tls, settings.token_file)
         self.device_ids = settings.device_ids
         self.pause_s = 0.0
@@ -64,12 +56,13 @@ class TargetSource:
     def __init__(
         self,
         targets: Sequence[tuple[Target, ServerKind | None]],
-        settings: TargetSettings,
+        window_s: float,
+        telling: Telling,
         processes: Processes,
         clock: Callable[[], float],
     ) -> None:
         """Each target with its kind of server; None: by what is on its page."""
-        self._targets = {target.label: _Target(target, kind, settings) for target, kind in targets}
+        self._targets = {target.label: _Target(target, kind, window_s, telling) for target, kind in targets}
         self._processes = processes
         self._clock = clock
         self._contexts = TlsContexts()

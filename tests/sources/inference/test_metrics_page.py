@@ -136,4 +136,4 @@ def test_noise_is_a_page_or_a_refusal(noise: bytes) -> None:
 def test_a_line_made_to_be_slow_is_refused_at_once() -> None:
     """Quotes without end, which an expression that goes back and tries again would take years for."""
     with pytest.raises(PageError, match="a line cannot be read"):
-        read('c{' + 'x="' * 5000 + "a" * 5000 + "\n")
+        read("c{" + 'x="' * 5000 + "a" * 5000 + "\n")

@@ -12,7 +12,8 @@ import pytest
 
 from npumond.sources.inference.buckets import Distribution, quantile
 from npumond.sources.inference.counts import Ready, counters, latencies, requests
-from npumond.sources.inference.kinds import KINDS, LatencyKind, ServerKind, detect
+from npumond.sources.inference.kinds import KINDS, ServerKind, detect
+from npumond.sources.inference.labels import LatencyKind
 from npumond.sources.inference.metrics_page import Key, PageError, PageReader
 from npumond.sources.inference.sliding_window import SlidingWindow, scrape
 
