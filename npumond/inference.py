@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from npumond.sources.inference.latency_samples import Telling
     from npumond.sources.inference.measured import Requests
     from npumond.sources.inference.mqtt_input import MqttInput
+    from npumond.sources.inference.probes import ProbeSource
     from npumond.sources.inference.statsd import StatsdSource
     from npumond.sources.inference.targets import Processes, TargetSource
 
@@ -33,11 +34,12 @@ class Inference:
         self._targets = self._build_targets(processes) if config.inference.targets else None
         self._statsd = self._build_statsd() if config.inference.statsd.listen is not None else None
         self._mqtt = self._build_mqtt() if config.inference.mqtt is not None else None
+        self._probes = self._build_probes() if config.inference.probes else None
 
     @property
     def sources(self) -> tuple[Source, ...]:
         """What the sampler asks."""
-        return tuple(source for source in (self._targets, self._statsd, self._mqtt) if source is not None)
+        return tuple(source for source in (self._targets, self._statsd, self._mqtt, self._probes) if source is not None)
 
     async def start(self) -> None:
         """Listen where something is pushed. Raises ListenError when the address cannot be had."""
@@ -53,12 +55,14 @@ class Inference:
         """Give back sockets and connections."""
         if self._statsd is not None:
             await self._statsd.close()
-        if self._targets is not None:
-            await self._targets.close()
+        for reader in (self._targets, self._probes):
+            if reader is not None:
+                await reader.close()
 
     def json(self, threshold_s: float | None) -> list[dict[str, object]]:
         """The targets' part of ``/api/v1/status``; ``threshold_s`` is that of the rule on the P99."""
-        return [] if self._targets is None else self._targets.json(threshold_s)
+        targets = [] if self._targets is None else self._targets.json(threshold_s)
+        return targets if self._probes is None else [*targets, *self._probes.json()]
 
     def counters(self) -> Mapping[str, Callable[[], Counts]]:
         """The books of what was pushed, by family."""
@@ -95,6 +99,12 @@ class Inference:
         assert wanted is not None  # noqa: S101 - asked for only then
         identifier = f"npumond-{self._config.node}-{os.getpid()}"
         return MqttInput(wanted, identifier, self._book("mqtt"), self._config.sampling.fast, time.monotonic)
+
+    def _build_probes(self) -> ProbeSource:
+        from npumond.sources.inference.probes import ProbeSource
+
+        probes, interval_s = self._config.inference.probes, self._config.sampling.fast
+        return ProbeSource(probes, self._book("probe"), interval_s, time.monotonic)
 
     def _book(self, source: str) -> Requests:
         from npumond.sources.inference.measured import Requests

@@ -149,7 +149,8 @@ class Probe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     url: Url
     kind: Literal["auto", "openai_chat", "openai_completion", "kserve", "http"] = "auto"
     """What the endpoint speaks; auto: by the path of the URL."""
-    method: Literal["GET", "POST"] = "POST"
+    method: Literal["auto", "GET", "POST"] = "auto"
+    """auto: POST where there is something to send."""
     body: str = ""
     """Sent as it is; empty: a small request that fits the kind."""
     model: str = ""
