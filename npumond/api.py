@@ -30,11 +30,14 @@ def devices_json(snapshot: Snapshot | None) -> list[Json]:
     """``/api/v1/devices``: one entry a device, each with every reading that a device can have."""
     if snapshot is None:
         return []
-    readings = _readings_by_device(snapshot)
-    return [_device_json(state, readings.get(str(state.device.phy_id), {})) for state in snapshot.devices]
+    readings, workloads = _readings_by_device(snapshot), _workloads_by_device(snapshot)
+    return [
+        _device_json(state, readings.get(str(state.device.phy_id), {}), workloads.get(str(state.device.phy_id), []))
+        for state in snapshot.devices
+    ]
 
 
-def _device_json(state: DeviceState, readings: Mapping[str, float]) -> Json:
+def _device_json(state: DeviceState, readings: Mapping[str, float], workloads: list[Json]) -> Json:
     device = state.device
     unknown: dict[str, float | None] = {family.name: None for family in READING_FAMILIES if len(family.labels) == 1}
     return {
@@ -49,7 +52,7 @@ def _device_json(state: DeviceState, readings: Mapping[str, float]) -> Json:
         "pci_address": device.pci_address or None,
         "up": state.up,
         "reason": state.reason,
-        "workloads": [],
+        "workloads": workloads,
         "readings": {**unknown, **readings},
     }
 
@@ -60,6 +63,17 @@ def _readings_by_device(snapshot: Snapshot) -> dict[str, dict[str, float]]:
         for sample in snapshot.samples(family.name):
             readings.setdefault(sample.labels[0], {})[reading_key(family, sample)] = sample.value
     return readings
+
+
+def _workloads_by_device(snapshot: Snapshot) -> dict[str, list[Json]]:
+    """Who has each device; what an owner does not have, as a pod outside a cluster, is None."""
+    keys = ("namespace", "pod", "container", "source")
+    owners: dict[str, list[Json]] = {}
+    for sample in snapshot.samples("npu_workload_info"):
+        device_id, *values = sample.labels
+        owner: Json = {key: value or None for key, value in zip(keys, values, strict=True)}
+        owners.setdefault(device_id, []).append(owner)
+    return owners
 
 
 def reading_key(family: Family, sample: Sample) -> str:

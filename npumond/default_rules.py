@@ -259,6 +259,8 @@ DEFAULT_RULES: tuple[Rule, ...] = (
         name="NpumondStale",
         severity="warning",
         metric="npumond_source_success",
+        # A server that does not answer is no trouble of ours; InferenceTargetDown tells of it.
+        labels=(Matcher("source", "inference|inference_probe", "!~"),),
         op="==",
         threshold=0,
         for_s=2 * MINUTE,

@@ -31,6 +31,11 @@ def test_a_reading_with_more_labels_carries_them_in_its_key() -> None:
     assert readings['npu_throttled{reason="thermal"}'] == 1.0
 
 
+def test_a_device_names_its_owners() -> None:
+    (entry,) = api.devices_json(snapshot(Sample("npu_workload_info", ("5", "", "", "chat", "inference"), 1.0)))
+    assert entry["workloads"] == [{"namespace": None, "pod": None, "container": "chat", "source": "inference"}]
+
+
 def test_a_device_that_is_down_says_why() -> None:
     (entry,) = api.devices_json(snapshot(up=False))
     assert (entry["up"], entry["reason"]) == (False, "timeout (-8006)")
