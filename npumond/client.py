@@ -12,7 +12,7 @@
 
 An exception marks the request as an error and goes on its way; ``r.abort()``, and whatever ends the block without being
 an error (a cancelled task, a generator that nobody reads on, Ctrl-C), as aborted. Durations go out as DogStatsD lines;
-what they are called is in `npumond.sources.inference.dogstatsd`.
+what they are called is in `npumond.sources.inference.pushed.dogstatsd`.
 
 Monitoring must not hurt what it watches. So: nothing blocks, nothing is raised into the caller once the client is made,
 and no more than one packet of lines waits, where ``batch`` is asked for or the kernel has no room. What cannot be sent

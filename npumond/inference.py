@@ -18,10 +18,10 @@ from npumond.sources.source import Source
 if TYPE_CHECKING:
     from npumond.sources.inference.latency_samples import Telling
     from npumond.sources.inference.measured import Requests
-    from npumond.sources.inference.mqtt_input import MqttInput
-    from npumond.sources.inference.probes import ProbeSource
-    from npumond.sources.inference.statsd import StatsdSource
-    from npumond.sources.inference.targets import Processes, TargetSource
+    from npumond.sources.inference.probes.source import ProbeSource
+    from npumond.sources.inference.pushed.mqtt import MqttInput
+    from npumond.sources.inference.pushed.statsd import StatsdSource
+    from npumond.sources.inference.targets.source import Processes, TargetSource
 
 
 class Inference:
@@ -79,21 +79,21 @@ class Inference:
         return books
 
     def _build_targets(self, processes: Processes) -> TargetSource:
-        from npumond.sources.inference.own_kinds import kinds_of
-        from npumond.sources.inference.targets import TargetSource
+        from npumond.sources.inference.targets.own_kinds import kinds_of
+        from npumond.sources.inference.targets.source import TargetSource
 
         inference = self._config.inference
         return TargetSource(kinds_of(inference), inference.window, self._telling(), processes, time.monotonic)
 
     def _build_statsd(self) -> StatsdSource:
-        from npumond.sources.inference.statsd import StatsdSource
+        from npumond.sources.inference.pushed.statsd import StatsdSource
 
         address = self._config.inference.statsd.listen
         assert address is not None  # noqa: S101 - asked for only then
         return StatsdSource(address, self._book("statsd"), self._config.sampling.fast, time.monotonic)
 
     def _build_mqtt(self) -> MqttInput:
-        from npumond.sources.inference.mqtt_input import MqttInput
+        from npumond.sources.inference.pushed.mqtt import MqttInput
 
         wanted = self._config.inference.mqtt
         assert wanted is not None  # noqa: S101 - asked for only then
@@ -101,7 +101,7 @@ class Inference:
         return MqttInput(wanted, identifier, self._book("mqtt"), self._config.sampling.fast, time.monotonic)
 
     def _build_probes(self) -> ProbeSource:
-        from npumond.sources.inference.probes import ProbeSource
+        from npumond.sources.inference.probes.source import ProbeSource
 
         probes, interval_s = self._config.inference.probes, self._config.sampling.fast
         return ProbeSource(probes, self._book("probe"), interval_s, time.monotonic)

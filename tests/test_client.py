@@ -18,7 +18,7 @@ import pytest
 
 from npumond import client as module
 from npumond.client import Client, default, request
-from npumond.sources.inference.dogstatsd import Parser, Timed
+from npumond.sources.inference.pushed.dogstatsd import Parser, Timed
 
 
 class Daemon:

@@ -19,8 +19,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from npumond.demo.ledger import Ledger
 from npumond.demo.page import VLLM_BOUNDS, Served, vllm_page
 from npumond.demo.traffic import FAST
-from npumond.sources.inference.kinds import KINDS, detect
-from npumond.sources.inference.metrics_page import PageReader
+from npumond.sources.inference.targets.kinds import KINDS, detect
+from npumond.sources.inference.targets.metrics_page import PageReader
 
 REPEATS = 5
 FAMILIES = KINDS["vllm"].families()

@@ -29,10 +29,10 @@ from datadog.dogstatsd.base import DogStatsd
 
 from npumond.client import Client
 from npumond.config.notation import datagrams
-from npumond.sources.inference.dogstatsd import Parser
 from npumond.sources.inference.latency_samples import Telling
 from npumond.sources.inference.measured import Requests
-from npumond.sources.inference.statsd import StatsdSource
+from npumond.sources.inference.pushed.dogstatsd import Parser
+from npumond.sources.inference.pushed.statsd import StatsdSource
 
 CALLS = 5000
 ROUNDS = 21

@@ -19,7 +19,7 @@ import pytest
 from npumond.client import Client
 from tests.e2e.daemon import QUICK, Daemon, Page
 from tests.e2e.hosts import host
-from tests.sources.inference.pages import histogram, http, line, page
+from tests.sources.inference.targets.pages import histogram, http, line, page
 from tests.standin.build import StandIn
 from tests.standin.scenario import Scenario
 

@@ -24,10 +24,10 @@ from npumond.drivers.text import LONGEST, sanitised
 from npumond.errors import ConfigError, WorkerError
 from npumond.model import CallOutcome, Device, DeviceRound, LogicId, PhyId, Reading, Sample
 from npumond.negotiation import content_type, wants_gzip
-from npumond.sources.inference.dogstatsd import Parser, Timed
 from npumond.sources.inference.latency_samples import Telling
 from npumond.sources.inference.measured import Requests
-from npumond.sources.inference.target import TargetBook
+from npumond.sources.inference.pushed.dogstatsd import Parser, Timed
+from npumond.sources.inference.targets.book import TargetBook
 from npumond.sources.readings import ReadingMap
 from npumond.worker.event_protocol import FaultRaised, Missed, Subscribed, SubscribeFailed
 from npumond.worker.event_protocol import encode as event_frame

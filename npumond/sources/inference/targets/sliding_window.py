@@ -17,9 +17,9 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from npumond.sources.inference.counts import counters
-from npumond.sources.inference.kinds import STARTED_AT, ServerKind
-from npumond.sources.inference.metrics_page import Key
+from npumond.sources.inference.targets.counts import counters
+from npumond.sources.inference.targets.kinds import STARTED_AT, ServerKind
+from npumond.sources.inference.targets.metrics_page import Key
 
 MOST_PAGES = 64
 """Pages that are kept of a window; of those that come faster some are left out."""

@@ -19,7 +19,7 @@ from npumond.config.settings import Probe
 from npumond.model import Batch, Sample
 from npumond.sources.inference.connection import TlsContexts, new_session
 from npumond.sources.inference.measured import Requests
-from npumond.sources.inference.probing import Endpoint, Outcome, ProbeError, endpoint, made_up, model_of, send
+from npumond.sources.inference.probes.request import Endpoint, Outcome, ProbeError, endpoint, made_up, model_of, send
 from npumond.sources.source import Sampled
 
 BOOK = "book"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from npumond.sources.inference.metrics_page import LONGEST_VALUE, Key, PageError, PageReader
+from npumond.sources.inference.targets.metrics_page import LONGEST_VALUE, Key, PageError, PageReader
 
 FAMILIES = ("a_seconds", "b_total", "c")
 

@@ -17,7 +17,8 @@ from functools import lru_cache
 from msgspec import Struct
 
 from npumond.sources.inference.buckets import Distribution
-from npumond.sources.inference.kinds import (
+from npumond.sources.inference.labels import LatencyKind, Status
+from npumond.sources.inference.targets.kinds import (
     STARTED_AT,
     Counting,
     Histogram,
@@ -27,8 +28,7 @@ from npumond.sources.inference.kinds import (
     ServerKind,
     Summary,
 )
-from npumond.sources.inference.labels import LatencyKind, Status
-from npumond.sources.inference.metrics_page import Key
+from npumond.sources.inference.targets.metrics_page import Key
 
 Series = Mapping[Key, float]
 

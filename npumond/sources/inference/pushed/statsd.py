@@ -30,8 +30,8 @@ from msgspec import Struct
 from npumond.config.notation import Listen, show_datagrams
 from npumond.errors import ListenError
 from npumond.model import Batch
-from npumond.sources.inference.dogstatsd import Counted, Parser, Timed
 from npumond.sources.inference.measured import Requests
+from npumond.sources.inference.pushed.dogstatsd import Counted, Parser, Timed
 from npumond.sources.source import Sampled
 
 TARGET = "statsd"

@@ -19,12 +19,12 @@ import pytest
 import trustme
 
 from npumond.config import settings
-from npumond.sources.inference import mqtt_input
 from npumond.sources.inference.latency_samples import Telling
 from npumond.sources.inference.measured import Requests
-from npumond.sources.inference.mqtt_input import LARGEST_BYTES, Messages, MqttInput
+from npumond.sources.inference.pushed import mqtt
+from npumond.sources.inference.pushed.mqtt import LARGEST_BYTES, Messages, MqttInput
 from npumond.worker.remedy import Pause
-from tests.sources.inference_push.book import series
+from tests.sources.inference.pushed.book import series
 
 MOSQUITTO = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 pytestmark = [
@@ -286,8 +286,8 @@ async def test_a_subscription_that_is_refused_is_a_reason(tmp_path: Path) -> Non
 async def test_a_broker_that_does_not_answer_is_a_reason_and_its_connections_are_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mqtt_input, "_TIMEOUT_S", 0.05)
-    monkeypatch.setattr(mqtt_input, "_KEEPALIVE_S", 1)
+    monkeypatch.setattr(mqtt, "_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(mqtt, "_KEEPALIVE_S", 1)
     broker, connections = Broker(tmp_path), 0
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -328,7 +328,7 @@ async def test_tls_is_checked_by_the_certificates_given(tmp_path: Path, authorit
 
 async def test_messages_that_come_too_fast_push_out_the_oldest() -> None:
     lost: list[None] = []
-    inbox = mqtt_input._inbox(lambda: lost.append(None))(maxsize=2)
+    inbox = mqtt._inbox(lambda: lost.append(None))(maxsize=2)
     for number in range(5):
         inbox.put_nowait(aiomqtt.Message("t", b"%d" % number, 0, False, 1, None))
     assert [inbox.get_nowait().payload for _ in range(2)] == [b"3", b"4"]

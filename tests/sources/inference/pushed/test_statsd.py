@@ -20,11 +20,11 @@ from datadog.dogstatsd.base import DogStatsd
 from npumond.client import Client
 from npumond.config.notation import Listen
 from npumond.errors import ListenError
-from npumond.sources.inference import statsd
 from npumond.sources.inference.latency_samples import Telling
 from npumond.sources.inference.measured import Requests
-from npumond.sources.inference.statsd import Lines, StatsdSource
-from tests.sources.inference_push.book import series
+from npumond.sources.inference.pushed import statsd
+from npumond.sources.inference.pushed.statsd import Lines, StatsdSource
+from tests.sources.inference.pushed.book import series
 
 LOOPBACK = Listen("127.0.0.1", 0)
 LINE = b"inference.request.duration:12.5|ms|#model:resnet50"

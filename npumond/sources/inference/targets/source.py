@@ -15,11 +15,11 @@ import aiohttp
 from npumond.config.settings import Target
 from npumond.model import Batch, Sample
 from npumond.sources.inference.connection import Access, TlsContexts, new_session
-from npumond.sources.inference.fetching import Page, fetch
-from npumond.sources.inference.kinds import ServerKind
 from npumond.sources.inference.latency_samples import Telling
-from npumond.sources.inference.serving import devices_served
-from npumond.sources.inference.target import TargetBook, unresolved
+from npumond.sources.inference.targets.book import TargetBook, unresolved
+from npumond.sources.inference.targets.fetching import Page, fetch
+from npumond.sources.inference.targets.kinds import ServerKind
+from npumond.sources.inference.targets.serving import devices_served
 from npumond.sources.source import Sampled
 
 MOST_PAUSE_S = 30.0

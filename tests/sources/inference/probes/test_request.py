@@ -13,9 +13,9 @@ import pytest
 from aiohttp import web
 
 from npumond.config.settings import Probe
-from npumond.sources.inference import probing
 from npumond.sources.inference.connection import TlsContexts, new_session
-from npumond.sources.inference.probing import Outcome, ProbeError, endpoint, made_up, model_of, send
+from npumond.sources.inference.probes import request as probing
+from npumond.sources.inference.probes.request import Outcome, ProbeError, endpoint, made_up, model_of, send
 
 CHAT, COMPLETIONS, INFER = "/v1/chat/completions", "/v1/completions", "/v2/models/resnet/infer"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -15,9 +15,9 @@ import trustme
 from aiohttp import web
 
 from npumond.config.settings import Tls
-from npumond.sources.inference import fetching
 from npumond.sources.inference.connection import WANTS_CERTIFICATE, Access, TlsContexts, new_session
-from npumond.sources.inference.fetching import Page, fetch
+from npumond.sources.inference.targets import fetching
+from npumond.sources.inference.targets.fetching import Page, fetch
 
 PAGE = b"# TYPE up gauge\nup 1\n"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from npumond.sources.inference.serving import devices_served
+from npumond.sources.inference.targets.serving import devices_served
 
 pytestmark = pytest.mark.slow
 

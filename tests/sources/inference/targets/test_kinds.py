@@ -11,11 +11,11 @@ from npumond.demo.ledger import Ledger
 from npumond.demo.page import MINDIE_BOUNDS, VLLM_BOUNDS, Served, mindie_page, vllm_page
 from npumond.demo.traffic import CHAT, FAST
 from npumond.sources.inference.buckets import Distribution
-from npumond.sources.inference.counts import Load, Ready, Requests, counters, latencies, loads, requests, tokens
-from npumond.sources.inference.kinds import KINDS, ServerKind, detect
-from npumond.sources.inference.metrics_page import Key, PageReader
-from npumond.sources.inference.own_kinds import own_kind
-from tests.sources.inference.pages import histogram, http, line, page
+from npumond.sources.inference.targets.counts import Load, Ready, Requests, counters, latencies, loads, requests, tokens
+from npumond.sources.inference.targets.kinds import KINDS, ServerKind, detect
+from npumond.sources.inference.targets.metrics_page import Key, PageReader
+from npumond.sources.inference.targets.own_kinds import own_kind
+from tests.sources.inference.targets.pages import histogram, http, line, page
 
 E2E = "vllm:e2e_request_latency_seconds"
 

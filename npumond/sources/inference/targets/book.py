@@ -13,7 +13,9 @@ from msgspec import Struct
 
 from npumond.model import Sample
 from npumond.sources.inference.buckets import Distribution, quantile
-from npumond.sources.inference.counts import (
+from npumond.sources.inference.labels import QUANTILES, LatencyKind, Status, clean_model
+from npumond.sources.inference.latency_samples import Telling, of_all, of_buckets, of_quantile
+from npumond.sources.inference.targets.counts import (
     Load,
     Ready,
     latencies,
@@ -22,11 +24,9 @@ from npumond.sources.inference.counts import (
     requests,
     tokens,
 )
-from npumond.sources.inference.kinds import STARTED_AT, ServerKind, detect
-from npumond.sources.inference.labels import QUANTILES, LatencyKind, Status, clean_model
-from npumond.sources.inference.latency_samples import Telling, of_all, of_buckets, of_quantile
-from npumond.sources.inference.metrics_page import Key, PageError, PageReader
-from npumond.sources.inference.sliding_window import SlidingWindow, scrape
+from npumond.sources.inference.targets.kinds import STARTED_AT, ServerKind, detect
+from npumond.sources.inference.targets.metrics_page import Key, PageError, PageReader
+from npumond.sources.inference.targets.sliding_window import SlidingWindow, scrape
 
 
 class View(Struct, frozen=True):

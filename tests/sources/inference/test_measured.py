@@ -15,7 +15,7 @@ from npumond.catalog import BY_NAME
 from npumond.sources.inference.labels import Status, clean_model
 from npumond.sources.inference.latency_samples import Telling
 from npumond.sources.inference.measured import EDGES, Requests
-from tests.sources.inference_push.book import Clock, series
+from tests.sources.inference.pushed.book import Clock, series
 
 E2E = ("resnet50", "statsd", "e2e")
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from npumond.sources.inference.buckets import Distribution, quantile
-from npumond.sources.inference.counts import Ready, counters, latencies, requests
-from npumond.sources.inference.kinds import KINDS, ServerKind, detect
 from npumond.sources.inference.labels import LatencyKind
-from npumond.sources.inference.metrics_page import Key, PageError, PageReader
-from npumond.sources.inference.sliding_window import SlidingWindow, scrape
+from npumond.sources.inference.targets.counts import Ready, counters, latencies, requests
+from npumond.sources.inference.targets.kinds import KINDS, ServerKind, detect
+from npumond.sources.inference.targets.metrics_page import Key, PageError, PageReader
+from npumond.sources.inference.targets.sliding_window import SlidingWindow, scrape
 
-SAMPLES = Path(__file__).parents[4] / "shared" / "samples" / "inference"
+SAMPLES = Path(__file__).parents[5] / "shared" / "samples" / "inference"
 if not SAMPLES.is_dir():
     pytest.skip("the sample pages are not there", allow_module_level=True)
 

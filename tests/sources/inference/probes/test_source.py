@@ -12,8 +12,8 @@ from npumond.demo.servers import InferenceServers
 from npumond.model import Sample
 from npumond.sources.inference.latency_samples import Telling
 from npumond.sources.inference.measured import Requests
-from npumond.sources.inference.probes import BOOK, ProbeSource
-from tests.sources.inference_probes.test_probing import Clock, answering, serving
+from npumond.sources.inference.probes.source import BOOK, ProbeSource
+from tests.sources.inference.probes.test_request import Clock, answering, serving
 
 
 def source(*probes: Probe, clock: Clock | None = None) -> ProbeSource:

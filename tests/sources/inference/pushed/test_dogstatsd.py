@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npumond.sources.inference.dogstatsd import MOST_COUNTED, Counted, Parser, Timed
 from npumond.sources.inference.labels import LatencyKind
+from npumond.sources.inference.pushed.dogstatsd import MOST_COUNTED, Counted, Parser, Timed
 
 D = "inference.request.duration"
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from npumond.sources.inference.kinds import ServerKind
-from npumond.sources.inference.metrics_page import Key
-from npumond.sources.inference.sliding_window import MOST_PAGES, Scrape, SlidingWindow
+from npumond.sources.inference.targets.kinds import ServerKind
+from npumond.sources.inference.targets.metrics_page import Key
+from npumond.sources.inference.targets.sliding_window import MOST_PAGES, Scrape, SlidingWindow
 
 WINDOW_S = 60.0
 GOOD, BAD = Key("good_total", ()), Key("bad_total", ())

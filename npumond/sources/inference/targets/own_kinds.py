@@ -7,7 +7,8 @@ import re
 from npumond.config.settings import Inference, OwnServer, Target
 from npumond.rules import Matcher
 from npumond.rules.checking import parse_selector
-from npumond.sources.inference.kinds import (
+from npumond.sources.inference.labels import LatencyKind
+from npumond.sources.inference.targets.kinds import (
     KINDS,
     MICROSECONDS,
     MILLISECONDS,
@@ -17,7 +18,6 @@ from npumond.sources.inference.kinds import (
     Selector,
     ServerKind,
 )
-from npumond.sources.inference.labels import LatencyKind
 
 _UNITS = {"s": SECONDS, "ms": MILLISECONDS, "us": MICROSECONDS}
 

@@ -1,0 +1,1 @@
+"""What requests of our own find."""

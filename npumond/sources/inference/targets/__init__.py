@@ -1,0 +1,1 @@
+"""What inference servers say of themselves: their metrics pages, read and understood."""
