@@ -191,7 +191,7 @@ def _counted(kind: ServerKind, way: Counting, difference: Series) -> dict[str, R
     if not success and not error:
         return {}
     counts_errors = _is_there(way.error, difference)
-    alone = _only_model((*success, *error, *aborted, *late))
+    alone = _only_model(_label(key, kind.model_label) or "" for key in difference)
     success, error, aborted, late = (_for_model(alone, part) for part in (success, error, aborted, late))
     return {
         model: _settled(
@@ -285,7 +285,7 @@ def _is_there(selectors: tuple[Selector, ...], series: Series) -> bool:
 
 
 def _only_model(models: Iterable[str]) -> str | None:
-    """The one model that is named; counts without a model, as of an HTTP layer, are its own then."""
+    """The one model that is named on the page; counts without a model, as of an HTTP layer, are its own then."""
     named = {model for model in models if model}
     return named.pop() if len(named) == 1 else None
 
