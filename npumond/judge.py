@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from npumond.latest import Latest
 from npumond.model import Sample, Snapshot
-from npumond.rules import Rule, RuleState, Transition, alert_json, evaluate, shown, state_samples
+from npumond.rules import Board, Rule, RuleState, Transition, alert_json, board, evaluate, shown, state_samples
 
 OnTransition = Callable[[Transition], None]
 
@@ -16,12 +17,15 @@ class Judge:
     def __init__(self, rules: Sequence[Rule], on_transition: OnTransition) -> None:
         self._on_transition = on_transition
         self._state = RuleState()
+        self.boards: Latest[Board] = Latest()
+        """The newest alerts, for those who deliver them."""
         self.rules = tuple(rules)
         """May be replaced between snapshots; alerts of rules that are gone end at the next one."""
 
     def __call__(self, snapshot: Snapshot) -> Sequence[Sample]:
         """Judge a snapshot; returns the samples that tell of it."""
         self._state, transitions = evaluate(self.rules, self._state, snapshot)
+        self.boards.set(board(self.rules, self._state))
         for transition in transitions:
             self._on_transition(transition)
         return state_samples(self.rules, self._state)

@@ -1,9 +1,13 @@
 """Rules: one table, judged on the node and, as PromQL, by Prometheus.
 
-`table` has the rows and what judging leaves behind, `judging` the evaluation, `telling` what is shown of it,
-`promql` the other judge's words, `checking` what can be wrong with a row. All is pure: time comes in with the snapshot.
+`table` has the rows and what judging leaves behind, `judging` the evaluation, `telling` and `board` what is shown of
+it, `promql` the other judge's words, `checking` what can be wrong with a row. All is pure: time comes in with the
+snapshot.
 """
 
+from npumond.rules.board import Board as Board
+from npumond.rules.board import Told as Told
+from npumond.rules.board import board as board
 from npumond.rules.checking import mistakes as mistakes
 from npumond.rules.checking import parse_selector as parse_selector
 from npumond.rules.judging import evaluate as evaluate
