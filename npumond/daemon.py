@@ -24,7 +24,7 @@ from npumond.judge import Judge
 from npumond.latest import Latest
 from npumond.log import StateLog, configure, logger
 from npumond.model import Snapshot
-from npumond.rules import Transition
+from npumond.rules import Transition, restored
 from npumond.ruleset import rules_of
 from npumond.sampler import Sampler
 from npumond.sinks.http.server import HttpServer
@@ -34,6 +34,7 @@ from npumond.sources.process import ProcessSource
 from npumond.sources.roundtrip import RoundtripSource
 from npumond.sources.self import SelfSource
 from npumond.sources.source import Source
+from npumond.statefile import StateFile
 from npumond.worker.client import worker_options
 from npumond.worker.prober import roundtrip
 from npumond.worker.subscriber import Subscriber
@@ -76,6 +77,7 @@ class Daemon:
         self._configured_at = time.time()
         self.snapshots: Latest[Snapshot] = Latest()
         self.judge = Judge(rules_of(config), _tell_transition)
+        self.memory = self._memory()
         self.inference = Inference(config, self._processes)
         self.supervisor = Supervisor(
             worker_options(config.driver, scenario), environ, _tell_worker, config.driver.call_timeout
@@ -120,6 +122,19 @@ class Daemon:
                 time.monotonic,
             )
 
+    def _memory(self) -> StateFile | None:
+        """Beside the local store, where that place exists; what is simulated is not remembered."""
+        if self._config.driver.backend == "simulated" or self._config.history is None:
+            return None
+        place = self._environ.get("STATE_DIRECTORY", "").split(":")[0]
+        directory = Path(place) if place else Path(self._config.history.path).parent
+        return StateFile(directory / "alerts.json") if directory.is_dir() else None
+
+    def _remember(self) -> None:
+        saved = None if self.memory is None else self.memory.load()
+        if saved is not None:
+            self.judge.restore(restored(saved, time.monotonic(), time.time()))
+
     def _processes(self) -> dict[int, frozenset[int]]:
         """Process ids on each chip, by device id."""
         snapshot = self.snapshots.get()
@@ -156,6 +171,7 @@ class Daemon:
         self._listen_to_signals()
         try:
             await self.inference.start()
+            self._remember()
             async with asyncio.TaskGroup() as tasks:
                 running = [
                     tasks.create_task(self.supervisor.run(), name="worker"),
@@ -165,6 +181,7 @@ class Daemon:
                     tasks.create_task(self._reload_when_told(), name="reload"),
                     tasks.create_task(self._tell_changes(), name="tell"),
                     tasks.create_task(self.manager.run(), name="service-manager"),
+                    *self._memorising(tasks),
                 ]
                 await self._stopping.wait()
                 self.manager.stopping()
@@ -177,7 +194,14 @@ class Daemon:
                     await self.http.stop()
             except TimeoutError:
                 log.warning("connections_cut", after_s=STOP_DEADLINE_S)
+            if self.memory is not None:
+                self.memory.save(self.judge.state)
             log.info("stopped")
+
+    def _memorising(self, tasks: asyncio.TaskGroup) -> Iterator[asyncio.Task[None]]:
+        if self.memory is not None:
+            following = self.memory.follow(self.judge.boards, lambda: self.judge.state)
+            yield tasks.create_task(following, name="alert-memory")
 
     def stop(self) -> None:
         """End `run`; may be called more than once."""

@@ -30,6 +30,15 @@ class Judge:
             self._on_transition(transition)
         return state_samples(self.rules, self._state)
 
+    @property
+    def state(self) -> RuleState:
+        """Everything that is remembered, to be saved."""
+        return self._state
+
+    def restore(self, state: RuleState) -> None:
+        """Take over what an earlier process remembered; before the first snapshot."""
+        self._state = state
+
     def alerts(self, state: str = "") -> list[dict[str, object]]:
         """``/api/v1/alerts``: alerts in that state, or pending, firing and lately resolved ones."""
         return [alert_json(alert) for alert in shown(self._state) if not state or alert.state == state]
