@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from npumond.config import check_rule_names
-from npumond.config import settings as said
+from npumond.config import check_rule_names, settings
 from npumond.config.settings import Config
 from npumond.default_rules import DEFAULT_RULES, rules_from
 from npumond.errors import ConfigError
-from npumond.rules import Condition, Matcher, Override, Rule
+from npumond.rules import Condition, Matcher, Override, Rule, parse_selector
 
 
 def rules_of(config: Config) -> tuple[Rule, ...]:
@@ -20,7 +19,7 @@ def rules_of(config: Config) -> tuple[Rule, ...]:
     return tuple(rules_from(config.rules.defaults, overrides, [_rule(rule) for rule in config.rules.extra]))
 
 
-def _override(override: said.Override) -> Override:
+def _override(override: settings.Override) -> Override:
     return Override(
         enabled=override.enabled,
         threshold=override.threshold,
@@ -31,19 +30,28 @@ def _override(override: said.Override) -> Override:
     )
 
 
-def _rule(rule: said.Rule) -> Rule:
-    busy = rule.while_
-    conditions = () if busy is None else (Condition(metric=busy.metric, op=busy.op, threshold=busy.threshold),)
+def _rule(rule: settings.Rule) -> Rule:
+    metric, matchers = parse_selector(rule.metric)
+    op, threshold = rule.op or ">", rule.threshold or 0.0  # None only where the kind has no use for them
+    said = f"no {rule.metric}" if rule.kind == "absent" else f"{rule.metric} {op} {threshold:g}"
     return Rule(
         name=rule.name,
         severity=rule.severity,
-        metric=rule.metric,
-        labels=tuple(Matcher(label, value) for label, value in rule.labels.items()),
-        op=rule.op,
-        threshold=rule.threshold,
+        metric=metric,
+        labels=(*matchers, *(Matcher(label, value) for label, value in rule.labels.items())),
+        kind=rule.kind,
+        op=op,
+        threshold=threshold,
+        window_s=rule.window,
         clear=rule.clear,
         for_s=rule.for_,
         keep_firing_for_s=rule.keep_firing_for,
-        conditions=conditions,
-        summary=rule.summary or f"{rule.name}: {rule.metric} {rule.op} {rule.threshold:g}",
+        conditions=() if rule.while_ is None else (_condition(rule.while_),),
+        summary=rule.summary or f"{rule.name}: {said}",
+        description=rule.description,
     )
+
+
+def _condition(said: settings.Condition) -> Condition:
+    metric, matchers = parse_selector(said.metric)
+    return Condition(metric=metric, labels=matchers, op=said.op, threshold=said.threshold)

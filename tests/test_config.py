@@ -70,7 +70,7 @@ def test_what_says_nothing_new_equals_the_defaults(name: str) -> None:
 def test_every_key_arrives_in_base_units() -> None:
     """Seconds, ratios, addresses."""
     config = parse((HERE / "good" / "every_key.yaml").read_text(), "")
-    [rule] = config.rules.extra
+    rule = config.rules.extra[-1]
     assert (config.sampling.fast, config.sampling.normal, config.sampling.slow) == (0.5, 1.5, 90.0)
     assert config.server.listen[1:] == (Listen("::1", 9090), Listen(path="/run/npumond/http.sock"))
     assert (rule.threshold, rule.for_, rule.keep_firing_for, rule.labels) == (0.5, 600.0, 0.0, {"device_id": "0"})

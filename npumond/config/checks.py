@@ -108,19 +108,35 @@ def _repeated(values: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def _rule(rule: Rule, written: Written) -> Mistakes:
-    yield from _threshold("threshold", rule.metric, rule.op, rule.threshold, written)
-    if rule.clear is not None:
-        yield from _threshold("clear", rule.metric, None, rule.clear, written)
-        yield from _clear(rule.op, rule.threshold, rule.clear)
-    known = BY_NAME[rule.metric].labels
+    metric = family_of(rule.metric)
+    if rule.kind != "absent":
+        said = {"op": rule.op, "threshold": rule.threshold}
+        yield from ((key, "must not be null") for key, value in said.items() if value is None)
+    if rule.op is not None and rule.threshold is not None:
+        yield from _thresholds(rule, metric, rule.op, rule.threshold, written)
+    known = BY_NAME[metric].labels
     for label in rule.labels:
         if label not in known:
             names = f" (it has {', '.join(known)})" if known else " (it has no labels)"
-            yield join("labels", label), f"{rule.metric} has no such label{did_you_mean(label, known) or names}"
+            yield join("labels", label), f"{metric} has no such label{did_you_mean(label, known) or names}"
+
+
+def _thresholds(rule: Rule, metric: str, op: Op, threshold: float, written: Written) -> Mistakes:
+    if rule.kind == "value":
+        yield from _threshold("threshold", metric, op, threshold, written)
+    if rule.clear is not None:
+        if rule.kind == "value":
+            yield from _threshold("clear", metric, None, rule.clear, written)
+        yield from _clear(op, threshold, rule.clear)
+
+
+def family_of(selector: str) -> str:
+    """The metric's name without the selector's braces."""
+    return selector.partition("{")[0].strip()
 
 
 def _condition(condition: Condition, written: Written) -> Mistakes:
-    yield from _threshold("threshold", condition.metric, condition.op, condition.threshold, written)
+    yield from _threshold("threshold", family_of(condition.metric), condition.op, condition.threshold, written)
 
 
 def _threshold(key: str, metric: str, op: Op | None, value: float, written: Written) -> Mistakes:
@@ -147,7 +163,8 @@ def _config(config: Config, _written: Written) -> Mistakes:
     """A rule on a name that is left off the page would be silent for ever."""
     for index, rule in enumerate(config.rules.extra):
         for key, metric in (("metric", rule.metric), ("while.metric", rule.while_.metric if rule.while_ else "")):
-            if metric in BY_NAME and BY_NAME[metric].alias and not config.metrics.aliases:
+            family = BY_NAME.get(family_of(metric))
+            if family is not None and family.alias and not config.metrics.aliases:
                 yield f"rules.extra[{index}].{key}", "is an alias, and metrics.aliases is false"
 
 

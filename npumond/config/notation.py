@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from npumond.catalog import BY_NAME
 from npumond.rules.checking import parse_selector
+from npumond.rules.table import Matcher
 
 
 class Notation(Struct, frozen=True):
@@ -205,10 +206,15 @@ def _address(text: str, schemes: tuple[str, ...], notation: Notation) -> SplitRe
 
 
 def metric(text: str) -> str:
-    """Name of a catalogue family that has one value a series."""
-    family = BY_NAME.get(text)
+    """Name of a catalogue family that has one value a series, or a selector of such series."""
+    name, matchers = parse_selector(text) if "{" in text else (text, ())
+    family = BY_NAME.get(name)
     if family is None:
-        raise ValueError(f"unknown metric{did_you_mean(text, BY_NAME)}")
+        raise ValueError(f"unknown metric{did_you_mean(name, BY_NAME)}")
+    for matcher in matchers:
+        if matcher.label not in family.labels:
+            raise ValueError(f"{name} has no label {matcher.label!r}{did_you_mean(matcher.label, family.labels)}")
+    _check_expressions(matchers)
     if family.kind == "histogram":
         raise ValueError("is a histogram and has no single value to compare")
     return text
@@ -217,12 +223,19 @@ def metric(text: str) -> str:
 def selector(text: str) -> str:
     """A Prometheus selector whose regular expressions can be used."""
     try:
-        _, matchers = parse_selector(text)
-        for matcher in matchers:
-            re.compile(matcher.value if matcher.op in ("=~", "!~") else "")
-    except (ValueError, re.error) as error:
+        _check_expressions(parse_selector(text)[1])
+    except ValueError as error:
         raise ValueError(f"must be {SELECTOR.what}: {error}") from None
     return text
+
+
+def _check_expressions(matchers: Iterable[Matcher]) -> None:
+    for matcher in matchers:
+        if matcher.op in ("=~", "!~"):
+            try:
+                re.compile(matcher.value)
+            except re.error as error:
+                raise ValueError(str(error)) from None
 
 
 def rule_name(text: str) -> str:

@@ -130,7 +130,7 @@ class _Reader:
             key, node = said[field.encode_name]
             value = self.value if place not in self._not_yet else partial(self._not_there, key, _default(field))
             return value(node, field.type, place)
-        if field.required:
+        if field.required or _is_wanted(field, said):
             return self.say(owner, place, "is missing", with_value=False)
         return _default(field)
 
@@ -214,6 +214,12 @@ class _Reader:
 
 def _nothing(_made: Struct, _written: Callable[[str], str]) -> tuple[tuple[str, str], ...]:
     return ()
+
+
+def _is_wanted(field: Field, said: Mapping[str, tuple[yaml.Node, yaml.Node]]) -> bool:
+    """Whether a field is required since another one does not have the value that makes it needless."""
+    other, value = bare(field.type)[1].get("required_unless", ("", ""))
+    return bool(other) and (other not in said or said[other][1].value != value)
 
 
 def _default(field: Field) -> Any:

@@ -205,8 +205,12 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What must hold besides, for instance that a process is on the chip."""
 
     metric: MetricName
+    """Name, or a selector such as ``npu_ecc_errors_total{kind="double_bit"}``."""
     op: Op
     threshold: Threshold
+
+
+_UNLESS_ABSENT = {"required_unless": ("kind", "absent")}
 
 
 class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -214,10 +218,14 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     name: RuleName
     metric: MetricName
+    """Name, or a selector such as ``npu_throttled{reason!="idle"}``: only such series are judged."""
     labels: Mapping[str, str] = {}
     """Only series that have these label values are judged."""
-    op: Op
-    threshold: Threshold
+    kind: Literal["value", "increase", "absent"] = "value"
+    """``increase``: by how much a counter rose in ``window``; ``absent``: no such series at all."""
+    op: Annotated[Op, Meta(extra=_UNLESS_ABSENT)] | None = None
+    threshold: Annotated[float, Meta(extra={"notation": THRESHOLD, **_UNLESS_ABSENT})] | None = None
+    window: Duration = 0.0
     for_: Duration = field(name="for", default=0.0)
     clear: Threshold | None = None
     """Threshold at which a firing alert ends; None: the same as ``threshold``."""
@@ -225,6 +233,9 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     severity: Severity = "warning"
     while_: Condition | None = field(name="while", default=None)
     summary: str = ""
+    """``{label}`` is filled in."""
+    description: str = ""
+    """``{label}``, ``{value}`` and ``{threshold}`` are filled in."""
 
 
 class Override(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
