@@ -17,7 +17,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from npumond.sources.inference.buckets import Distribution
-from npumond.sources.inference.labels import LatencyKind, Status
+from npumond.sources.inference.labels import LatencyKind, Status, clean_model
 from npumond.sources.inference.targets.kinds import (
     STARTED_AT,
     Counting,
@@ -114,13 +114,13 @@ def _histogram(kind: ServerKind, way: Histogram, difference: Series) -> Mapping[
     buckets: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
     series: dict[str, Counter[float]] = defaultdict(Counter)
     for key, count in difference.items():
-        if key.le is not None and key.name in names:
-            model = _label(key, kind.model_label) or ""
+        if key.le is not None and key.name in names and _accepts(way.labels, key):
+            model = _model(kind, key)
             buckets[model][key.le] += count
             series[model][key.le] += 1
     if not buckets:
         return None
-    sums = _by_model(kind, difference, way.family + "_sum")
+    sums = _selected(kind, (Selector(way.family + "_sum", way.labels),), difference)
     # Engines with different bounds cannot be added up: what lies between two of one is in one bucket of the other.
     same = (model for model, counts in series.items() if len(set(counts.values())) == 1)
     return {model: _distribution(buckets[model], sums.get(model), way.unit) for model in same}
@@ -145,7 +145,7 @@ def _summary(kind: ServerKind, way: Summary, difference: Series, newest: Series)
     for key, value in newest.items():
         share = _share(key) if key.name == way.family else None
         if share is not None and not math.isnan(value):
-            model = quantiles[_label(key, kind.model_label) or ""]
+            model = quantiles[_model(kind, key)]
             model[share] = max(model.get(share, 0.0), value * way.unit)
     return {
         model: Ready(quantiles.get(model, {}), count, sums[model] * way.unit / count if model in sums else None)
@@ -190,8 +190,8 @@ def _counted(kind: ServerKind, way: Counting, difference: Series) -> dict[str, R
     late = _selected(kind, way.late_error, difference)
     if not success and not error:
         return {}
-    counts_errors = _is_there(way.error, difference)
-    alone = _only_model(_label(key, kind.model_label) or "" for key in difference)
+    counts_errors = _is_there(way.error, difference) or way.error_shows_late
+    alone = _only_model(kind, difference, success)
     success, error, aborted, late = (_for_model(alone, part) for part in (success, error, aborted, late))
     return {
         model: _settled(
@@ -236,7 +236,7 @@ def loads(kind: ServerKind, newest: Series) -> dict[str, Load]:
     name = next((name for name in kind.kv_cache if any(key.name == name for key in newest)), None)
     for key, value in newest.items():
         if key.name == name and 0 <= value <= 1:
-            model = _label(key, kind.model_label) or ""
+            model = _model(kind, key)
             cache[model] = max(cache.get(model, 0.0), value)
     return {
         model: Load(running.get(model), waiting.get(model), cache.get(model))
@@ -257,7 +257,7 @@ def _by_model(kind: ServerKind, series: Series, name: str) -> dict[str, float]:
     found: dict[str, float] = defaultdict(float)
     for key, value in series.items():
         if key.name == name and not math.isnan(value):
-            found[_label(key, kind.model_label) or ""] += value
+            found[_model(kind, key)] += value
     return dict(found)
 
 
@@ -265,13 +265,13 @@ def _selected(kind: ServerKind, selectors: tuple[Selector, ...], series: Series)
     found: dict[str, float] = defaultdict(float)
     for selector in selectors:
         for key, value in series.items():
-            if key.name == selector.family and _accepts(selector, key):
-                found[_label(key, kind.model_label) or ""] += value
+            if key.name == selector.family and _accepts(selector.labels, key):
+                found[_model(kind, key)] += value
     return dict(found)
 
 
-def _accepts(selector: Selector, key: Key) -> bool:
-    return all(_pattern(wanted).fullmatch(_label(key, name) or "") for name, wanted in selector.labels.items())
+def _accepts(labels: Mapping[str, str], key: Key) -> bool:
+    return not labels or all(_pattern(wanted).fullmatch(_label(key, name) or "") for name, wanted in labels.items())
 
 
 @lru_cache(maxsize=256)
@@ -284,10 +284,16 @@ def _is_there(selectors: tuple[Selector, ...], series: Series) -> bool:
     return any(key.name in families for key in series)
 
 
-def _only_model(models: Iterable[str]) -> str | None:
-    """The one model that is named on the page; counts without a model, as of an HTTP layer, are its own then."""
-    named = {model for model in models if model}
-    return named.pop() if len(named) == 1 else None
+def _only_model(kind: ServerKind, series: Series, success: Mapping[str, float]) -> str | None:
+    """Whose the counts are where successes have no model, as in an HTTP layer; None where they have.
+
+    With one model on the page it is that one, whatever its series tell of. With several nobody knows, and all counts
+    stay without a model.
+    """
+    if success.keys() - {""}:
+        return None
+    named = {_model(kind, key) for key in series} - {""}
+    return named.pop() if len(named) == 1 else ""
 
 
 def _for_model(alone: str | None, counts: dict[str, float]) -> dict[str, float]:
@@ -297,5 +303,17 @@ def _for_model(alone: str | None, counts: dict[str, float]) -> dict[str, float]:
     return {alone: total} if counts else {}
 
 
+def _model(kind: ServerKind, key: Key) -> str:
+    """As it stands in our labels, so that models which read the same there are one; empty where there is none."""
+    name = _label(key, kind.model_label)
+    return _clean(name) if name else ""
+
+
 def _label(key: Key, name: str) -> str | None:
-    return next((value for label, value in key.labels if label == name), None)
+    for label, value in key.labels:
+        if label == name:
+            return value
+    return None
+
+
+_clean = lru_cache(maxsize=1024)(clean_model)

@@ -20,10 +20,11 @@ SECONDS, MILLISECONDS, MICROSECONDS = 1.0, 1e-3, 1e-6
 
 
 class Histogram(Struct, frozen=True):
-    """A family of cumulative buckets."""
+    """A family of cumulative buckets; only series whose labels match, values as in `Selector`."""
 
     family: str
     unit: float = SECONDS
+    labels: Mapping[str, str] = {}
 
 
 class Summary(Struct, frozen=True):
@@ -62,6 +63,8 @@ class Counting(Struct, frozen=True, kw_only=True):
     """Counted where the answer is made. A stream that broke half-way is an error here and a success by its status,
     which was sent before: of the two counts of errors the larger is taken."""
     success_includes_aborted: bool = False
+    error_shows_late: bool = False
+    """The server has no series of errors before the first one: without it there were none."""
 
 
 class ServerKind(Struct, frozen=True, kw_only=True):
@@ -86,8 +89,8 @@ class ServerKind(Struct, frozen=True, kw_only=True):
     """Why none of the families may be on the page."""
 
     def families(self) -> frozenset[str]:
-        """Every family that is read."""
-        return frozenset((*self._named(), *(family for mark in self.marks for family in mark), STARTED_AT))
+        """Every family that is read. Marks are not: `detect` finds them, and some are gauges that tell nothing."""
+        return frozenset((*self._named(), STARTED_AT))
 
     def _named(self) -> Iterator[str]:
         for latencies in self.latencies.values():
@@ -238,6 +241,7 @@ _TGI = ServerKind(
         Counting(
             success=Selector("tgi_request_success"),
             error=(Selector("tgi_request_failure", {"err": "overloaded|generation|incomplete|dropped"}),),
+            error_shows_late=True,
         ),
     ),
     running=("tgi_batch_current_size",),
@@ -284,9 +288,13 @@ _TORCHSERVE = ServerKind(
     latencies={
         "e2e": (Mean("ts_inference_latency_microseconds", "ts_inference_requests_total", MICROSECONDS),),
     },
-    requests=(Counting(success=Selector("Requests2XX"), error=(Selector("Requests5XX"),)),),
+    requests=(Counting(success=Selector("Requests2XX"), error=(Selector("Requests5XX"),), error_shows_late=True),),
     empty_hint="TorchServe tells of requests only with metrics_mode=prometheus",
 )
+
+_NOT_SERVED = "(?!/(v1/)?(metrics|health[a-z]*|ping|ready|readyz|livez|models|docs|openapi.json)/?$).*"
+"""All but what watchers of a server ask it, ours among them; also where there is no such label."""
+_SERVED = dict.fromkeys(("handler", "path", "endpoint", "route"), _NOT_SERVED)
 
 _HTTP_SERVICE = ServerKind(
     name="http",
@@ -297,18 +305,18 @@ _HTTP_SERVICE = ServerKind(
     ),
     latencies={
         "e2e": (
-            Histogram("http_request_duration_seconds"),
-            Histogram("http_request_duration_milliseconds", MILLISECONDS),
+            Histogram("http_request_duration_seconds", labels=_SERVED),
+            Histogram("http_request_duration_milliseconds", MILLISECONDS, _SERVED),
         )
     },
     requests=(
         Counting(
-            success=Selector(_HTTP, {"status": "[23].."}),
-            error=(Selector(_HTTP, {"status": "5.."}),),
+            success=Selector(_HTTP, {"status": "[23].."} | _SERVED),
+            error=(Selector(_HTTP, {"status": "5.."} | _SERVED),),
         ),
         Counting(
-            success=Selector(_HTTP, {"code": "[23].."}),
-            error=(Selector(_HTTP, {"code": "5.."}),),
+            success=Selector(_HTTP, {"code": "[23].."} | _SERVED),
+            error=(Selector(_HTTP, {"code": "5.."} | _SERVED),),
         ),
     ),
 )

@@ -43,14 +43,14 @@ _LABEL = re.compile(
 )
 """All quantifiers are possessive: no line, however odd, takes more than one look at each of its bytes."""
 
+_JSON = re.compile(rb"\[|\{\s*+(?:\}|" + _QUOTED + rb"\s*+:)")
+"""A line of metrics may begin with a brace too, before a quoted name."""
+
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", "\\": "\\", '"': '"'}
 
 MOST_KEYS = 20_000
 """Series that a reader remembers; a page with more is read all the same, and slower."""
-
-LONGEST_VALUE = 256
-"""Characters of a label's value that are kept: it becomes a label of ours."""
 
 
 class PageReader:
@@ -68,7 +68,7 @@ class PageReader:
 
         Raises `PageError` for a page that is cut off, is no such page, or has a wanted series twice or unreadable.
         """
-        _refuse_foreign(body)
+        _refuse_foreign(body, self._sieve)
         series: dict[Key, float] = {}
         for line in body.split(b"\n"):
             if line.startswith(self._sieve):
@@ -99,7 +99,9 @@ class PageReader:
         raw_name, raw_labels, raw_value = match.groups()
         name = self._names.get(raw_name)
         key = None if name is None else Key(name, *_parsed(raw_labels or b"", line))
-        if line.endswith(b" " + raw_value):  # else a time or an exemplar follows, which is another one each time
+        if (
+            match.end(3) == len(line) and line[match.start(3) - 1 : match.start(3)] == b" "
+        ):  # else a time or an exemplar follows, which is another one each time
             if len(self._keys) >= MOST_KEYS:
                 self._keys.clear()
             self._keys[line[: -len(raw_value) - 1]] = key
@@ -126,21 +128,39 @@ def _text(raw: bytes) -> str:
     text = raw.decode("utf-8", "replace")
     if "\\" in text:
         text = _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[0]), text)
-    return text[:LONGEST_VALUE]
+    return text
 
 
-def _refuse_foreign(body: bytes) -> None:
+def _refuse_foreign(body: bytes, wanted: tuple[bytes, ...]) -> None:
     """Everything that is no page, by its first and last characters."""
     start = body[:256].lstrip()
     if not start:
         raise PageError("the page is empty")
     if start.startswith(b"<"):
         raise PageError("an HTML page, not metrics")
-    if start.startswith((b"{", b"[")):
+    if _JSON.match(start):
         raise PageError("JSON, not metrics")
+    if not start.startswith(wanted):  # else what is wrong with the line is said more exactly
+        _refuse_prose(body)
     if not body.endswith(b"\n") and not body.endswith(b"# EOF"):
         rest = body.rpartition(b"\n")[2]
         raise PageError(f"the page is cut off in its last line: {_shown(rest)}")
+
+
+def _refuse_prose(body: bytes) -> None:
+    """What a proxy or another service answers in words, by its first line."""
+    first = body.lstrip().partition(b"\n")[0].rstrip()
+    match = _LINE.fullmatch(first)
+    if not first.startswith((b"#", b"{")) and (match is None or not _is_number(match[3])):
+        raise PageError(f"not metrics: it begins with {_shown(first)}")
+
+
+def _is_number(raw: bytes) -> bool:
+    try:
+        float(raw)
+    except ValueError:
+        return False
+    return True
 
 
 def _refuse_without_inf(series: dict[Key, float]) -> None:

@@ -16,13 +16,17 @@ from collections import deque
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from npumond.sources.inference.targets.counts import counters
 from npumond.sources.inference.targets.kinds import STARTED_AT, ServerKind
 from npumond.sources.inference.targets.metrics_page import Key
 
-MOST_PAGES = 64
+MOST_PAGES = 30
 """Pages that are kept of a window; of those that come faster some are left out."""
+
+MOST_CARRIED = 10_000
+"""Counters that are remembered while they are not on the page."""
 
 _START_DIFFERS_S = 1.0
 """Start times that differ by less are one: some servers compute theirs anew each time."""
@@ -71,10 +75,14 @@ class SlidingWindow:
             # The server counted from 0 some time after the last page, so that is what stands for its first.
             self._scrapes.append(Scrape(before.at, {}, dict.fromkeys(new.counters, 0.0), new.started_at))
         else:
-            self.step = _difference(new, before)
-            if before.counters.keys() != new.counters.keys() and _bounds(before) != _bounds(new):
+            if _has_other_bounds(before, new):
                 self._scrapes.clear()
+            else:
+                new = _carried(before, new)
+            self.step = _difference(new, before)
         self._forget(new.at)
+        if self._scrapes:  # only the newest page's gauges are of use, and pages can be large
+            self._scrapes[-1] = replace(self._scrapes[-1], series={})
         self._scrapes.append(new)
 
     def difference(self) -> Mapping[Key, float] | None:
@@ -110,11 +118,15 @@ _OUTAGE = 3.0
 """Windows without a page after which the one before is no longer compared with."""
 
 
+_FELL = 1 - 1e-9
+"""A sum of times that was added up in another order differs in its last bits, which is no restart."""
+
+
 def _restarted(old: Scrape, new: Scrape) -> bool:
     if old.started_at and new.started_at and abs(old.started_at - new.started_at) > _START_DIFFERS_S:
         return True
     before = old.counters
-    return any(value < before[key] for key, value in new.counters.items() if key in before)
+    return any(value < before[key] * _FELL for key, value in new.counters.items() if key in before)
 
 
 def _difference(new: Scrape, old: Scrape) -> dict[Key, float]:
@@ -122,5 +134,25 @@ def _difference(new: Scrape, old: Scrape) -> dict[Key, float]:
     return {key: value - before.get(key, 0.0) for key, value in new.counters.items()}
 
 
-def _bounds(one: Scrape) -> set[tuple[str, float]]:
-    return {(key.name, key.le) for key in one.counters if key.le is not None}
+def _carried(before: Scrape, new: Scrape) -> Scrape:
+    """The new page with the last value of counters that are not on it: one that is back later did not begin anew."""
+    gone = {key: value for key, value in before.counters.items() if key not in new.counters}
+    if not gone or len(gone) > MOST_CARRIED:
+        return new
+    return Scrape(new.at, new.series, {**gone, **new.counters}, new.started_at)
+
+
+def _has_other_bounds(before: Scrape, new: Scrape) -> bool:
+    """Whether a histogram that both have is cut into other buckets; one that is new says nothing of that."""
+    if before.counters.keys() == new.counters.keys():
+        return False
+    old, now = _bounds(before), _bounds(new)
+    return any(old[name] != now[name] for name in old.keys() & now.keys())
+
+
+def _bounds(one: Scrape) -> dict[str, set[float]]:
+    found: dict[str, set[float]] = {}
+    for key in one.counters:
+        if key.le is not None:
+            found.setdefault(key.name, set()).add(key.le)
+    return found

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from npumond.sources.inference.targets.metrics_page import LONGEST_VALUE, Key, PageError, PageReader
+from npumond.sources.inference.targets.metrics_page import Key, PageError, PageReader
 
 FAMILIES = ("a_seconds", "b_total", "c")
 
@@ -85,9 +85,33 @@ def test_openmetrics_needs_no_end_of_line_after_its_end() -> None:
     assert read("c 1\n# EOF") == {Key("c", ()): 1.0}
 
 
-def test_a_long_name_is_cut() -> None:
-    (key,) = read(f'c{{x="{"y" * 4096}"}} 1\n')
-    assert key.labels == (("x", "y" * LONGEST_VALUE),)
+def test_long_values_stay_apart() -> None:
+    """Two series may differ in the last of four thousand characters only."""
+    long = "y" * 4096
+    assert len(read(f'c{{x="{long}1"}} 1\nc{{x="{long}2"}} 2\n')) == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("c 5 5", "c 5 6"),
+        ('c 5 # {id="a"} 5', 'c 5 # {id="a"} 0.3'),
+    ],
+)
+def test_a_time_or_exemplar_that_reads_like_the_value_is_not_taken_for_it(first: str, second: str) -> None:
+    reader = PageReader(("c",))
+    reader.read(f"{first}\n".encode())
+    assert reader.read(f"{second}\n".encode()) == {Key("c", ()): 5.0}
+
+
+@pytest.mark.parametrize("text", ["404 page not found", "Not Found\n", "404 page not found\n"])
+def test_words_in_place_of_a_page_are_shown(text: str) -> None:
+    with pytest.raises(PageError, match=r"not metrics: it begins with '(404 page n|N)ot"):
+        PageReader(("c",)).read(text.encode())
+
+
+def test_a_page_may_begin_with_a_quoted_name() -> None:
+    assert PageReader(("c",)).read(b'{"my.metric",a="b"} 1\nc 3\n') == {Key("c", ()): 3.0}
 
 
 def test_the_second_reading_is_as_the_first() -> None:
