@@ -230,7 +230,8 @@ def promtool_test(timeline: Timeline) -> dict[str, object]:
         "name": timeline.title,
         "interval": step,
         "input_series": [
-            {"series": on_target(selector), "values": " ".join(values)} for selector, values in timeline.series.items()
+            {"series": on_target(selector), "values": " ".join("stale" if value == "-" else value for value in values)}
+            for selector, values in timeline.series.items()
         ],
         "alert_rule_test": [
             {"eval_time": f"{column * timeline.step:.0f}s", "alertname": name, "exp_alerts": alerts}
