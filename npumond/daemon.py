@@ -24,7 +24,7 @@ from npumond.judge import Judge
 from npumond.latest import Latest
 from npumond.log import StateLog, configure, logger
 from npumond.model import Snapshot
-from npumond.rules import Transition, restored
+from npumond.rules import Transition
 from npumond.ruleset import rules_of
 from npumond.sampler import Sampler
 from npumond.sinks.http.server import HttpServer
@@ -133,7 +133,7 @@ class Daemon:
     def _remember(self) -> None:
         saved = None if self.memory is None else self.memory.load()
         if saved is not None:
-            self.judge.restore(restored(saved, time.monotonic(), time.time()))
+            self.judge.restore(saved, time.monotonic(), time.time())
 
     def _processes(self) -> dict[int, frozenset[int]]:
         """Process ids on each chip, by device id."""
@@ -195,12 +195,12 @@ class Daemon:
             except TimeoutError:
                 log.warning("connections_cut", after_s=STOP_DEADLINE_S)
             if self.memory is not None:
-                self.memory.save(self.judge.state)
+                self.memory.save(self.judge.memory)
             log.info("stopped")
 
     def _memorising(self, tasks: asyncio.TaskGroup) -> Iterator[asyncio.Task[None]]:
         if self.memory is not None:
-            following = self.memory.follow(self.judge.boards, lambda: self.judge.state)
+            following = self.memory.follow(self.judge.boards, lambda: self.judge.memory)
             yield tasks.create_task(following, name="alert-memory")
 
     def stop(self) -> None:

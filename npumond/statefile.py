@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from npumond.latest import Latest
 from npumond.log import StateLog, logger
-from npumond.rules import Board, RuleState
+from npumond.rules import Board, Memory
 
 log = logger()
 
@@ -31,7 +31,7 @@ class _Saved(Struct, frozen=True):
     """The file's content."""
 
     format: int
-    state: RuleState
+    memory: Memory
 
 
 class StateFile:
@@ -45,7 +45,7 @@ class StateFile:
         self.failures = 0
         """Times that it could not be written."""
 
-    def load(self) -> RuleState | None:
+    def load(self) -> Memory | None:
         """What was saved; None when there is nothing. A file that cannot be used is set aside and told of."""
         try:
             saved = msgspec.json.decode(self._path.read_bytes(), type=_Saved)
@@ -57,7 +57,7 @@ class StateFile:
         if saved.format != FORMAT:
             self._set_aside(f"its format is {saved.format}, and {FORMAT} is known here")
             return None
-        return saved.state
+        return saved.memory
 
     def _set_aside(self, reason: str) -> None:
         aside = self._path.with_suffix(".unreadable")
@@ -67,11 +67,11 @@ class StateFile:
         except OSError as error:
             log.warning("alert_state_in_the_way", path=str(self._path), reason=str(error))
 
-    async def follow(self, boards: Latest[Board], state: Callable[[], RuleState]) -> None:
-        """Keep the file up to date until cancelled; ``state`` gives what the judge remembers now."""
+    async def follow(self, boards: Latest[Board], memory: Callable[[], Memory]) -> None:
+        """Keep the file up to date until cancelled; ``memory`` gives what the judge remembers now."""
         async for board in boards:
             if self._is_due(board):
-                await asyncio.to_thread(self.save, state())
+                await asyncio.to_thread(self.save, memory())
 
     def _is_due(self, board: Board) -> bool:
         key = tuple((told.alert.id, told.alert.state) for told in board.told)
@@ -80,12 +80,12 @@ class StateFile:
             self._key, self._saved_at = key, board.at
         return is_due
 
-    def save(self, state: RuleState) -> None:
+    def save(self, memory: Memory) -> None:
         """Write it now; blocks. A failure is counted and told once."""
         beside = self._path.with_suffix(".new")
         try:
             with beside.open("wb") as file:
-                file.write(msgspec.json.encode(_Saved(FORMAT, state)))
+                file.write(msgspec.json.encode(_Saved(FORMAT, memory)))
                 file.flush()
                 os.fsync(file.fileno())
             beside.replace(self._path)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from npumond.latest import Latest
 from npumond.model import Sample, Snapshot
-from npumond.rules import Board, Rule, RuleState, board, evaluate
+from npumond.rules import Board, Memory, Rule, RuleState, board, evaluate
 from npumond.statefile import EVERY_S, StateFile
 
 RULE = Rule(name="Hot", metric="npu_temperature_celsius", op=">", threshold=85, for_s=30, severity="warning")
@@ -29,8 +29,9 @@ def path(tmp_path: Path) -> Path:
 
 def test_what_was_saved_is_loaded(path: Path) -> None:
     state = judged(90, 5.0)
-    StateFile(path).save(state)
-    assert StateFile(path).load() == state
+    memory = Memory(state=state, ended=state.alerts)
+    StateFile(path).save(memory)
+    assert StateFile(path).load() == memory
     assert state.alerts
 
 
@@ -38,9 +39,16 @@ def test_without_a_file_there_is_nothing(path: Path) -> None:
     assert StateFile(path).load() is None
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b'{"format": 99, "state": {}}', b'{"format": 1, "state": {"alerts": 5}}']
+BROKEN = (
+    b"",
+    b"{",
+    b"[]",
+    b'{"format": 99, "memory": {"state": {}}}',
+    b'{"format": 1, "memory": {"state": {"alerts": 5}}}',
 )
+
+
+@pytest.mark.parametrize("content", BROKEN)
 def test_a_file_that_cannot_be_used_is_set_aside(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     assert StateFile(path).load() is None
@@ -52,17 +60,17 @@ def test_a_place_that_cannot_be_written_is_counted_and_not_raised(path: Path) ->
     path.mkdir()
     (path / "occupied").touch()
     file = StateFile(path)
-    file.save(RuleState())
-    file.save(RuleState())
+    file.save(Memory(state=RuleState()))
+    file.save(Memory(state=RuleState()))
     assert file.failures == 2
 
 
 def test_a_failed_write_leaves_the_old_file(path: Path) -> None:
     file = StateFile(path)
-    file.save(judged(90, 5.0))
+    file.save(Memory(state=judged(90, 5.0)))
     before = path.read_bytes()
     path.with_suffix(".new").mkdir()
-    file.save(judged(50, 6.0))
+    file.save(Memory(state=judged(50, 6.0)))
     assert path.read_bytes() == before
 
 
@@ -74,10 +82,10 @@ async def test_it_is_written_when_an_alert_changes_and_while_clocks_run(path: Pa
     written: list[float] = []
 
     class Counting(StateFile):
-        def save(self, state: RuleState) -> None:
-            written.append(state.at)
+        def save(self, memory: Memory) -> None:
+            written.append(memory.state.at)
 
-    task = asyncio.create_task(Counting(path).follow(boards, lambda: current[0]))
+    task = asyncio.create_task(Counting(path).follow(boards, lambda: Memory(state=current[0])))
     current = [states[0]]
     for state in states:
         current[0] = state

@@ -19,6 +19,7 @@ from npumond.rules.table import UNKNOWN_KEPT_S as UNKNOWN_KEPT_S
 from npumond.rules.table import Alert as Alert
 from npumond.rules.table import Condition as Condition
 from npumond.rules.table import Matcher as Matcher
+from npumond.rules.table import Memory as Memory
 from npumond.rules.table import Override as Override
 from npumond.rules.table import Rule as Rule
 from npumond.rules.table import RuleState as RuleState

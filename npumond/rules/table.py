@@ -174,6 +174,13 @@ class RuleState(Struct, frozen=True, kw_only=True):
     counters: tuple[Counter, ...] = ()
 
 
+class Memory(Struct, frozen=True, kw_only=True):
+    """What survives a restart: the judge's state, and the alerts that ended, oldest first."""
+
+    state: RuleState
+    ended: tuple[Alert, ...] = ()
+
+
 class Transition(Struct, frozen=True, kw_only=True):
     """A change of an alert's state. ``inactive`` before: it is new; after: it ended without having fired."""
 

@@ -36,6 +36,12 @@ def alerts(daemon: Daemon, rule: str = "NpuHot") -> list[dict[str, Any]]:
     return [alert for alert in told if alert["rule"] == rule]
 
 
+def history(daemon: Daemon) -> list[str]:
+    """States of the rule's alerts, ended ones too."""
+    told = json.loads(daemon.get("/api/v1/alerts?state=all")[2])["alerts"]
+    return [alert["state"] for alert in told if alert["rule"] == "NpuHot"]
+
+
 def is_in(daemon: Daemon, state: str) -> bool:
     return [alert["state"] for alert in alerts(daemon)] == [state]
 
@@ -66,6 +72,9 @@ def test_a_firing_alert_goes_on_firing_after_a_crash(standin: StandIn, tmp_path:
         assert resolved["fired_at"] == fired["fired_at"]
     with started(tmp_path, standin, host("310p_duo")) as third:
         assert is_in(third, "resolved"), "and is told for 15 minutes, across restarts too"
+        third.put(hot())
+        third.until(lambda: is_in(third, "firing"), "it fires again", 10)
+        assert history(third) == ["firing", "resolved"]
 
 
 def test_a_damaged_memory_is_set_aside_and_begun_anew(standin: StandIn, tmp_path: Path, memory: Path) -> None:

@@ -288,7 +288,9 @@ class TestApi:
         """400 names the value and what could be said instead."""
         async with client.get("/api/v1/alerts?state=fire") as response:
             assert response.status == 400
-            assert await response.json() == {"error": "state is 'fire', and has to be one of pending, firing, resolved"}
+            assert await response.json() == {
+                "error": "state is 'fire', and has to be one of pending, firing, resolved, all"
+            }
 
     async def test_there_is_no_history_yet(self, client: aiohttp.ClientSession) -> None:
         """501 says so in JSON."""

@@ -35,7 +35,7 @@ WEB = Path(npumond.__file__).parent / "web"
 
 _TEXT = "text/plain; charset=utf-8"
 _JSON = "application/json; charset=utf-8"
-_ALERT_STATES = ("pending", "firing", "resolved")
+_ALERT_STATES = ("pending", "firing", "resolved", "all")
 _NOT_STORED = "the history store is not part of this version"
 
 _PAGE_POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
