@@ -211,8 +211,12 @@ class Daemon:
             self._process.kill()
             self._process.wait(STOP_LIMIT_S)
 
+    def log(self) -> str:
+        """Everything that it has logged."""
+        return self._log_path.read_text(errors="replace")
+
     def _told(self) -> str:
-        return f"the daemon's log ends with:\n{self._log_path.read_text(errors='replace')[-4000:]}"
+        return f"the daemon's log ends with:\n{self.log()[-4000:]}"
 
     def _is_listening(self) -> bool:
         assert self._process is not None

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.bench.daemon import free_port
 from tests.e2e.daemon import QUICK, Daemon
 from tests.e2e.hosts import host
 from tests.standin.build import StandIn
@@ -90,3 +95,35 @@ def test_a_memory_that_cannot_be_written_costs_nothing_else(standin: StandIn, tm
     (memory / "occupied").touch()
     with started(tmp_path, standin, hot()) as daemon:
         daemon.until(lambda: is_in(daemon, "firing"), "it fires", 10)
+
+
+def test_a_full_disk_costs_the_memory_and_nothing_else(standin: StandIn, tmp_path: Path, memory: Path) -> None:
+    memory.with_suffix(".new").symlink_to("/dev/full")
+    with started(tmp_path, standin, hot()) as daemon:
+        daemon.until(lambda: is_in(daemon, "firing"), "it fires", 10)
+        told = daemon.log()
+        assert told.count("alert_state_not_saved") == 1
+        assert "No space left on device" in told
+    assert not memory.exists()
+
+
+def test_a_log_that_cannot_be_written_costs_nothing_else(tmp_path: Path) -> None:
+    port = free_port()
+    command = [sys.executable, "-m", "npumond.cli", "run", "--simulate", "--listen", f"127.0.0.1:{port}"]
+    with Path("/dev/full").open("wb") as full, subprocess.Popen(command, stdout=full, stderr=full) as daemon:
+        try:
+            end = time.monotonic() + 20
+            while not is_ready(port):
+                assert time.monotonic() < end
+                time.sleep(0.1)
+        finally:
+            daemon.terminate()
+        assert daemon.wait(5) == 0
+
+
+def is_ready(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/-/ready", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
