@@ -60,10 +60,16 @@ def test_an_inference_server_has_its_chips_and_its_latency() -> None:
     assert cells(shown) == ["chat", "vllm", "0, 1", "m 0.0991 s", "up", ""]
 
 
-@pytest.mark.parametrize(("state", "shown"), [("firing", 5), ("pending", 5), ("resolved", 0)])
-def test_an_alert_is_shown_until_it_is_resolved(state: str, shown: int) -> None:
+def test_an_alert_that_ended_is_told_with_its_times() -> None:
+    alert = {"rule": "NpuHot", "severity": "warning", "state": "resolved", "labels": {"device_id": "5"}}
+    shown = page(alerts=[{**alert, "fired_at": 1_800_000_000.4, "resolved_at": 1_800_000_060.0}])
+    assert cells(shown) == ["NpuHot", "warning", "device_id=5", "2027-01-15 08:00:00", "2027-01-15 08:01:00"]
+
+
+@pytest.mark.parametrize("state", ["firing", "pending"])
+def test_an_alert_is_shown_while_it_is_active(state: str) -> None:
     alert = {"rule": "NpuHot", "severity": "warning", "state": state, "labels": {"device_id": "5"}, "summary": "hot"}
-    assert len(cells(page(alerts=[alert]))) == shown
+    assert cells(page(alerts=[alert])) == ["NpuHot", "warning", state, "device_id=5", "hot"]
 
 
 def test_without_a_driver_the_reason_is_where_the_chips_would_be() -> None:

@@ -6,6 +6,7 @@ A function of published values. It works without a script and reloads itself; no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from html import escape
 from string import Template
 from typing import Any
@@ -14,6 +15,9 @@ Row = Mapping[str, Any]
 """One entry of the API's JSON. Any: what is shown is what the API has, whatever it is."""
 
 Cell = Callable[[Row], str]
+
+MOST_ENDED = 20
+"""Alerts that ended, on the page; the API has more."""
 
 UNKNOWN = "\N{EN DASH}"
 
@@ -28,6 +32,7 @@ def overview(template: Template, status: Row, devices: Sequence[Row], alerts: Se
         driver=escape(_driver(driver)),
         devices=_table(DEVICES, devices, driver.get("reason") or "No chip was found yet."),
         alerts=_table(ALERTS, [alert for alert in alerts if alert["state"] != "resolved"], "None."),
+        ended=_table(ENDED, [alert for alert in alerts if alert["state"] == "resolved"][:MOST_ENDED], "None."),
         targets=_table(TARGETS, status.get("targets", ()), "None is watched."),
         faults=_table(FAULTS, status.get("faults", ()), "None."),
         sources=_table(SOURCES, failing, "None."),
@@ -66,6 +71,16 @@ def _percent(ratio: float) -> str:
     return f"{ratio:.0%}"
 
 
+def _moment(key: str) -> Cell:
+    """A Unix time in UTC, to the second."""
+
+    def cell(row: Row) -> str:
+        at = row.get(key)
+        return UNKNOWN if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+    return cell
+
+
 def _labels(row: Row) -> str:
     return ", ".join(f"{name}={value}" for name, value in row["labels"].items())
 
@@ -98,6 +113,13 @@ ALERTS: Mapping[str, Cell] = {
     "state": _text("state"),
     "series": _labels,
     "summary": _text("summary"),
+}
+ENDED: Mapping[str, Cell] = {
+    "rule": _text("rule"),
+    "severity": _text("severity"),
+    "series": _labels,
+    "fired (UTC)": _moment("fired_at"),
+    "resolved (UTC)": _moment("resolved_at"),
 }
 FAULTS: Mapping[str, Cell] = {
     "NPU": _text("device_id"),

@@ -180,7 +180,7 @@ class HttpServer:
             return _error(request, 500, "this is a mistake in npumond; its log has the details")
 
     async def _get_overview(self, request: web.Request) -> web.Response:
-        body = overview(self._overview, self._status(), self._devices(), self._alerts(""))
+        body = overview(self._overview, self._status(), self._devices(), self._alerts("all"))
         return web.Response(body=body, headers={"Content-Type": "text/html; charset=utf-8", **_PAGE_HEADERS})
 
     async def _get_style(self, request: web.Request) -> web.Response:
