@@ -266,12 +266,24 @@ class Mqtt(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     qos: Annotated[int, Meta(ge=0, le=2)] = 1
     username: str = ""
     password_file: Text | None = None
+    tls: Tls = Tls()
+    telemetry: Interval | None = 10.0
+    """How often the readings of each chip are published; null: never, only changes of state."""
+    discovery: bool = False
+    """Whether Home Assistant is told of the chips."""
 
 
 class Alertmanager(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Alerts to every member of an Alertmanager cluster."""
 
     urls: Annotated[tuple[Text, ...], Meta(min_length=1)]
+    username: str = ""
+    password_file: Text | None = None
+    token_file: Text | None = None
+    tls: Tls = Tls()
+    timeout: CallTimeout = 10.0
+    resend: Window = 60.0
+    """How often a firing alert is posted again; Alertmanager ends one that is not after four times as long."""
 
 
 class TensorBoard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
