@@ -99,7 +99,7 @@ def page(port: int) -> tuple[bytes, float]:
 
 
 def watch(process: psutil.Process, port: int, trouble: Trouble, minutes: float) -> Seen:
-    """Look at the page ten times a second until the time is over."""
+    """Look at the page twenty times a second until the time is over; a gap is known to a twentieth, therefore."""
     seen = Seen([], [], [], [], [], [], [])
     began_at = time.monotonic()
     counts: dict[bytes, tuple[bytes, float]] = {}
@@ -126,7 +126,7 @@ def watch(process: psutil.Process, port: int, trouble: Trouble, minutes: float) 
         if elapsed_s > next_books_at:
             next_books_at = elapsed_s + 5
             books(process, elapsed_s, seen)
-        time.sleep(0.1)
+        time.sleep(0.05)
     return seen
 
 
