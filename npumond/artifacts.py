@@ -1,6 +1,7 @@
 """Files that are made from the catalogue and the rules, so that they cannot drift from them.
 
-README holds generated tables between marker comments; `npumond artifacts` rewrites them, ``--check`` only compares.
+README holds generated tables between marker comments; the files of `GENERATED` are made as a whole. `npumond artifacts`
+rewrites them, ``--check`` only compares.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from npumond.catalog import CATALOG, Family
 from npumond.default_rules import DEFAULT_RULES
+from npumond.deployment import FILES
 from npumond.errors import NpumondError
 from npumond.rules import Condition, Rule
 
@@ -81,16 +83,21 @@ def _with_sections(text: str, path: Path) -> str:
     return text
 
 
-def stale(root: Path, write: bool) -> tuple[Path, ...]:
-    """The generated files below ``root`` that were not fresh; with ``write`` they are now.
+GENERATED: dict[str, Callable[[], str]] = {**FILES}
+"""Path below the source tree to what makes the whole file; other modules' files join here."""
 
-    Raises `NpumondError` when a file has lost its markers, OSError when it cannot be read or written.
+
+def stale(root: Path, write: bool) -> tuple[Path, ...]:
+    """The generated files below ``root`` that were not fresh or not there; with ``write`` they are now.
+
+    Raises `NpumondError` when README has lost its markers, OSError when a file cannot be read or written.
     """
     readme = root / "README.md"
-    text = readme.read_text(encoding="utf-8")
-    fresh = _with_sections(text, readme)
-    if fresh == text:
-        return ()
+    fresh = {readme: _with_sections(readme.read_text(encoding="utf-8"), readme)}
+    fresh |= {root / name: make() for name, make in GENERATED.items()}
+    found = tuple(path for path, text in fresh.items() if not path.is_file() or path.read_bytes() != text.encode())
     if write:
-        readme.write_text(fresh, encoding="utf-8")
-    return (readme,)
+        for path in found:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(fresh[path], encoding="utf-8", newline="\n")
+    return found

@@ -270,6 +270,107 @@ DEFAULT_RULES: tuple[Rule, ...] = (
         runbook="npumond-stale",
     ),
     Rule(
+        # Where no chip could be opened, none has a number, and so NpuLost has nobody to speak of.
+        name="NpuNoneFound",
+        severity="critical",
+        metric="npu_devices_expected",
+        op=">",
+        threshold=0,
+        conditions=(Condition(metric="npu_device_up", compare="absent"),),
+        for_s=2 * MINUTE,
+        summary="None of the NPUs of the driver's card list could be opened",
+        description="The driver's card list promises {value} chips, and not one of them could be opened. "
+        "npumond doctor names the places in the list and why; compare with dmesg and npu-smi info -l.",
+        runbook="npu-none-found",
+    ),
+    Rule(
+        # 14.4 times the rate at which 30 days would use the budget up: 2 % of it in one hour. The short window lets the
+        # alert end soon after the failing has. Fleet-wide, for a budget belongs to a service and not to a node.
+        name="InferenceErrorBudgetBurn",
+        severity="critical",
+        expr="model:inference_success:ratio_rate1h < 1 - 14.4 * 0.001 "
+        "and model:inference_success:ratio_rate5m < 1 - 14.4 * 0.001",
+        for_s=2 * MINUTE,
+        summary="Requests to {model} use up the error budget within two days",
+        description="{{ $value | humanizePercentage }} of the requests to {model} succeeded over the last hour; "
+        "the goal is 99.9 %, and at this rate a month's budget lasts two days. "
+        "See which servers fail: instance_model:inference_success:ratio_rate5m.",
+        runbook="inference-error-budget-burn",
+    ),
+    Rule(
+        # 5 % of the budget in six hours.
+        name="InferenceErrorBudgetBurn",
+        severity="warning",
+        expr="model:inference_success:ratio_rate6h < 1 - 6 * 0.001 "
+        "and model:inference_success:ratio_rate30m < 1 - 6 * 0.001",
+        for_s=15 * MINUTE,
+        summary="Requests to {model} use up the error budget within five days",
+        description="{{ $value | humanizePercentage }} of the requests to {model} succeeded over six hours; "
+        "the goal is 99.9 %, and at this rate a month's budget lasts five days. "
+        "See which servers fail: instance_model:inference_success:ratio_rate30m.",
+        runbook="inference-error-budget-burn",
+    ),
+    Rule(
+        # Somebody may be editing, and the old configuration is in force: there is no hurry.
+        name="NpumondConfigReloadFailed",
+        severity="warning",
+        metric="npumond_config_last_reload_successful",
+        op="==",
+        threshold=0,
+        for_s=5 * MINUTE,
+        summary="npumond could not take its new configuration",
+        description="The configuration on disk has mistakes, and npumond works on with the one before; "
+        "it will not start with this file. npumond check FILE lists every mistake.",
+        runbook="npumond-config-reload-failed",
+    ),
+    Rule(
+        # A kill takes effect at once unless the process sleeps inside the driver; five minutes is stuck.
+        name="NpumondWorkerLeftBehind",
+        severity="warning",
+        metric="npumond_workers_left_behind",
+        op=">",
+        threshold=0,
+        for_s=5 * MINUTE,
+        summary="Worker processes of npumond cannot be killed",
+        description="{value} killed worker processes are still held by the kernel, inside the driver. "
+        "With two of them npumond replaces its worker no more; see dmesg, and reset the chip or the host.",
+        runbook="npumond-worker-left-behind",
+    ),
+    Rule(
+        # Again and again, not so many: how often is a rise above 0 in each window, which both judges know exactly.
+        # Missing and rediscovered chips are reasons to look anew, not signs of trouble with the worker.
+        name="NpumondWorkerRestarts",
+        severity="warning",
+        metric="npumond_worker_restarts_total",
+        labels=(Matcher("reason", "crashed|exited|hang|silent", "=~"),),
+        kind="increase",
+        window_s=15 * MINUTE,
+        op=">",
+        threshold=0,
+        for_s=30 * MINUTE,
+        summary="npumond's worker is restarted again and again: {reason}",
+        description="For half an hour the process that holds the vendor's library has been restarted at least every "
+        "15 minutes for the reason {reason}. "
+        "See worker_lost and worker_replaced in npumond's log, and which call of which device they name.",
+        runbook="npumond-worker-restarts",
+    ),
+    Rule(
+        # One hung call misses slots for seconds, and is over. The slow group asks tools that take their time.
+        name="NpumondSlotsMissed",
+        severity="warning",
+        metric="npumond_missed_slots_total",
+        labels=(Matcher("group", "slow", "!="),),
+        kind="increase",
+        window_s=2 * MINUTE,
+        op=">",
+        threshold=0,
+        for_s=15 * MINUTE,
+        summary="npumond's rounds of {source} ({group}) take longer than their interval",
+        description="Slots of {source} ({group}) have been missed for 15 minutes: values are older than wished. "
+        "npumond once --explain shows which calls take long; see the host's load, or set a longer interval.",
+        runbook="npumond-slots-missed",
+    ),
+    Rule(
         # Nobody can tell that he is dead himself.
         name="NpumondDown",
         severity="critical",
@@ -278,6 +379,36 @@ DEFAULT_RULES: tuple[Rule, ...] = (
         summary="npumond does not answer on {instance}",
         description="Prometheus cannot scrape npumond on {instance}. See systemctl status npumond, or the pod.",
         runbook="npumond-down",
+    ),
+    Rule(
+        # With no target there is no ``up`` either: NpumondDown is blind to a discovery that finds nothing.
+        name="NpumondAbsent",
+        severity="critical",
+        expr='absent(up{job=~"npumond.*"})',
+        for_s=15 * MINUTE,
+        summary="Prometheus has no target of npumond",
+        description="No job whose name begins with npumond has a target; nothing is judged. "
+        "See the service discovery of Prometheus and the name of the job.",
+        runbook="npumond-absent",
+    ),
+    Rule(
+        name="NpumondRestarting",
+        severity="warning",
+        expr='changes(process_start_time_seconds{job=~"npumond.*"}[1h]) > 3',
+        summary="npumond on {instance} is restarted again and again",
+        description="npumond on {instance} began anew {{ $value }} times within an hour. "
+        "See journalctl -u npumond, or the previous log of the pod.",
+        runbook="npumond-restarting",
+    ),
+    Rule(
+        # Its absence is the news: whoever receives it raises the alarm when it no longer comes.
+        name="Watchdog",
+        severity="info",
+        expr="vector(1)",
+        summary="The way of alerts from Prometheus to their receivers is open",
+        description="This alert always fires; it is no fault. "
+        "Have it sent to a service that speaks up when it stays away.",
+        runbook="watchdog",
     ),
 )
 

@@ -85,7 +85,8 @@ class Rule(Struct, frozen=True, kw_only=True):
     summary: str = ""
     """One line without the value, which would make a new notification of each change; ``{label}`` is filled in."""
     description: str = ""
-    """What it means and what to do next; ``{label}``, ``{value}`` and ``{threshold}`` are filled in."""
+    """What it means and what to do next; ``{label}``, ``{value}`` and ``{threshold}`` are filled in. A row with an
+    ``expr`` may hold templates of Prometheus."""
     runbook: str = ""
     """Name of the page in ``deploy/runbooks/``, without ``.md``."""
     expr: str = ""
