@@ -8,6 +8,7 @@ running daemon.
 from __future__ import annotations
 
 import asyncio
+import errno
 import ssl
 from pathlib import Path
 
@@ -59,10 +60,16 @@ class Access(Struct, frozen=True):
     token_file: str | None = None
 
     def headers(self) -> dict[str, str]:
-        """The token as a header; read anew each time, since tokens are renewed. Raises OSError, UnicodeError."""
+        """The token as a header; read anew each time, since tokens are renewed.
+
+        Raises OSError, also where the file holds no token: what cannot be in a header would be a ValueError later.
+        """
         if self.token_file is None:
             return {}
-        return {"Authorization": f"Bearer {Path(self.token_file).read_text('utf-8').strip()}"}
+        token = Path(self.token_file).read_bytes().strip()
+        if not token or not all(0x20 < byte < 0x7F for byte in token):
+            raise OSError(errno.EINVAL, "must hold a token: one word of printable ASCII", self.token_file)
+        return {"Authorization": f"Bearer {token.decode('ascii')}"}
 
 
 def new_session() -> aiohttp.ClientSession:
@@ -101,9 +108,16 @@ def reason_of(error: BaseException, url: str, access: Access) -> str:
             return WANTS_CERTIFICATE if url.startswith("https:") and access.tls.cert_file is None else CLOSED
         case aiohttp.ClientPayloadError() | asyncio.IncompleteReadError():
             return "the answer was cut off"
+        case aiohttp.ClientResponseError():
+            # Not the whole error: it tells the URL with its query, where keys are.
+            return f"the answer is no valid HTTP: {_first_line(error.message)}"
         case OSError() if error.filename is not None:
             return f"{error.filename}: {error.strerror}"
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _first_line(text: str) -> str:
+    return "".join(character for character in text.partition("\n")[0][:200] if character.isprintable()).rstrip(":")
 
 
 def _verification(error: Exception) -> str:

@@ -5,7 +5,8 @@ refused, broke off or got no answer in time has no latency: the millisecond that
 server the fastest of all, and a deadline is not a duration.
 
 A stream of an OpenAI-compatible server is well when it ends with a finish reason or ``[DONE]``; its status of 200 was
-sent before the first token and says nothing of the rest.
+sent before the first token and says nothing of the rest. A finish reason of `BROKEN` tells that it is not well: engines
+that fail or drop a request say so there.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ from npumond.sources.inference.labels import Status
 MOST_BYTES = 1 << 20
 """Of an answer."""
 MOST_ELEMENTS = 1 << 20
-"""Of an input that is made up for a KServe model."""
+"""Of all inputs that are made up for a KServe model."""
+WORDS_WITHIN_S = 1.0
+"""How long the body of an answer with a wrong status is waited for: what is wrong is known without it."""
+BROKEN = ("error", "abort")
+"""Finish reasons of answers that the engine gave up."""
 
 Clock = Callable[[], float]
 
@@ -130,8 +135,7 @@ async def _read(
     response: aiohttp.ClientResponse, probe: Probe, what: Endpoint, began_at: float, clock: Clock
 ) -> Outcome:
     if response.status != probe.expect_status:
-        body = await _whole(response)
-        told = _message(_json(body))
+        told = await _words(response, min(WORDS_WITHIN_S, probe.timeout / 4))
         raise ProbeError(f"HTTP {response.status}{f': {told}' if told else ''}")
     if what.streams and response.content_type == "text/event-stream":
         return await _stream(response, began_at, clock)
@@ -139,8 +143,10 @@ async def _read(
     e2e_s = clock() - began_at
     if what.kind != "http" and (told := _message(answer)):
         raise ProbeError(f"the answer is an error: {told}")
-    if what.kind.startswith("openai") and not answer.get("choices"):
-        raise ProbeError("the answer has no choices")
+    if what.kind.startswith("openai"):
+        if not answer.get("choices"):
+            raise ProbeError("the answer has no choices")
+        _finishes(answer)
     if what.kind == "kserve" and not isinstance(answer.get("outputs"), list):
         raise ProbeError("the answer has no outputs")
     return Outcome(status="success", model=_named(answer), e2e_s=e2e_s)
@@ -157,7 +163,7 @@ async def _stream(response: aiohttp.ClientResponse, began_at: float, clock: Cloc
         if told := _message(chunk):
             raise ProbeError(f"the stream holds an error: {told}")
         model = model or _named(chunk)
-        finished |= any(choice.get("finish_reason") for choice in _choices(chunk))
+        finished |= _finishes(chunk)
         if any(_has_content(choice) for choice in _choices(chunk)):
             pieces_at.append(clock())
     ended_at = clock()
@@ -186,6 +192,15 @@ async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         for line in lines:
             if line.startswith(b"data:"):
                 yield line.removeprefix(b"data:").strip()
+
+
+async def _words(response: aiohttp.ClientResponse, within_s: float) -> str:
+    """What the body of an error says; empty when it does not come in time, or whole, or is too large."""
+    try:
+        async with asyncio.timeout(within_s):
+            return _message(_json(await _whole(response)))
+    except (ProbeError, *FAILURES):
+        return ""
 
 
 async def _whole(response: aiohttp.ClientResponse) -> bytes:
@@ -228,6 +243,15 @@ def _choices(chunk: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield choice
 
 
+def _finishes(answer: Mapping[str, Any]) -> bool:
+    """Whether a choice is finished here. Raises `ProbeError` when it is one that the engine gave up."""
+    reasons = [choice["finish_reason"] for choice in _choices(answer) if choice.get("finish_reason")]
+    for reason in reasons:
+        if reason in BROKEN:
+            raise ProbeError(f"the engine gave the answer up: its finish reason is {reason}")
+    return bool(reasons)
+
+
 def _has_content(choice: Mapping[str, Any]) -> bool:
     """Chat has it in ``delta``, completions in ``text``; models that think aloud begin with that."""
     delta = choice.get("delta")
@@ -263,11 +287,16 @@ async def made_up(session: aiohttp.ClientSession, contexts: TlsContexts, probe: 
     inputs = metadata.get("inputs")
     if not isinstance(inputs, list) or not inputs:
         raise ProbeError("the model's metadata names no inputs; give the probe a body")
-    return msgspec.json.encode({"inputs": [_zeros(each) for each in inputs]})
+    made: list[dict[str, Any]] = []
+    left = MOST_ELEMENTS
+    for each in inputs:
+        made.append(_zeros(each, left))
+        left -= len(made[-1]["data"])
+    return msgspec.json.encode({"inputs": made})
 
 
-def _zeros(wanted: Any) -> dict[str, object]:
-    """Any: what the server says of one input."""
+def _zeros(wanted: Any, most: int) -> dict[str, Any]:
+    """Any: what the server says of one input, and JSON. Raises `ProbeError` for more than so many elements."""
     try:
         shape = [max(1, int(size)) for size in wanted["shape"]]
         name, datatype = str(wanted["name"]), str(wanted["datatype"])
@@ -276,6 +305,6 @@ def _zeros(wanted: Any) -> dict[str, object]:
     count = 1
     for size in shape:
         count *= size
-    if count > MOST_ELEMENTS:
-        raise ProbeError(f"the model's input {name[:80]} has {count} elements; give the probe a body")
+        if count > most:  # at each step: the product of a shape of thousands would take minutes
+            raise ProbeError(f"the model's inputs have over {MOST_ELEMENTS} elements; give the probe a body")
     return {"name": name, "shape": shape, "datatype": datatype, "data": [_ZEROS.get(datatype, 0)] * count}

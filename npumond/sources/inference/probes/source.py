@@ -1,15 +1,16 @@
 """The source of what our own requests to inference endpoints find: true latencies, at the price of NPU time.
 
 There are no probes unless the configuration names some: each is work for the chips, for as long as there is a daemon.
-Each is a group of its own, made at its interval; the first one waits for a random part of that, so that the daemons of
-a fleet do not all ask at once. All book into one book, which the group `BOOK` shows.
+Each is a group of its own, made at its interval; the first one waits for a random part of that, and the later ones keep
+that distance, so that the daemons of a fleet do not all ask at once. All book into one book, which the group `BOOK`
+shows.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
@@ -38,6 +39,8 @@ class _Probe:
 
     def __init__(self, probe: Probe) -> None:
         self.probe = probe
+        self.pause_s = probe.interval
+        """From the slot that runs now to the next."""
         self.target = target_of(probe)
         self.endpoint: Endpoint = endpoint(probe)
         self.model = model_of(probe)
@@ -54,6 +57,18 @@ class _Probe:
         return "not asked yet" if self.last is None else self.last.reason
 
 
+def _numbered(probes: Iterable[_Probe]) -> dict[str, _Probe]:
+    """Probes by group. Those whose URLs differ in the query alone have the same name: the later ones get a number."""
+    groups: dict[str, _Probe] = {}
+    for probe in probes:
+        group, number = probe.group, 1
+        while group in groups:
+            number += 1
+            group = f"{probe.group} ({number})"
+        groups[group] = probe
+    return groups
+
+
 class ProbeSource:
     """Makes every probe at its interval."""
 
@@ -68,7 +83,7 @@ class ProbeSource:
         jitter: Callable[[float], float] = lambda most: random.uniform(0, most),  # noqa: S311 - not a secret
     ) -> None:
         """``interval_s`` is how often the book is shown; ``jitter`` gives a wait of at most so many seconds."""
-        self._probes = {probe.group: probe for probe in map(_Probe, probes)}
+        self._probes = _numbered(map(_Probe, probes))
         self._book = book
         self._interval_s = interval_s
         self._clock = clock
@@ -78,8 +93,12 @@ class ProbeSource:
 
     @property
     def intervals(self) -> dict[str, float]:
-        """A group for each probe, and one that shows what they found."""
-        return {BOOK: self._interval_s, **{group: probe.probe.interval for group, probe in self._probes.items()}}
+        """A group for each probe, and one that shows what they found.
+
+        After a probe's first request its interval is once longer, by what that one waited: slots count from the start,
+        and without this all the later requests of a fleet would be made at once.
+        """
+        return {BOOK: self._interval_s, **{group: probe.pause_s for group, probe in self._probes.items()}}
 
     async def close(self) -> None:
         """Give back every connection."""
@@ -91,8 +110,11 @@ class ProbeSource:
         if group == BOOK:
             return Sampled(batches=(self._batch(),))
         probe = self._probes[group]
+        probe.pause_s = probe.probe.interval
         if probe.last is None:
-            await asyncio.sleep(self._jitter(probe.probe.interval))
+            wait_s = self._jitter(probe.probe.interval)
+            await asyncio.sleep(wait_s)
+            probe.pause_s += wait_s
         outcome = await self._ask(probe)
         probe.last = outcome
         model = probe.model = probe.model or outcome.model
@@ -110,7 +132,11 @@ class ProbeSource:
                 probe.endpoint = replace(probe.endpoint, body=body)
         except ProbeError as error:
             return Outcome(status="error", reason=str(error))
-        return await send(self._session, self._contexts, probe.probe, probe.endpoint, self._clock)
+        outcome = await send(self._session, self._contexts, probe.probe, probe.endpoint, self._clock)
+        if outcome.status == "error":
+            # What was made up is made anew next time: the model may be another by now.
+            probe.endpoint = endpoint(probe.probe)
+        return outcome
 
     def _batch(self) -> Batch:
         at = self._clock()

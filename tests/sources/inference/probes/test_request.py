@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from aiohttp import web
 
-from npumond.config.settings import Probe
-from npumond.sources.inference.connection import TlsContexts, new_session
+from npumond.config.settings import Probe, Tls
+from npumond.sources.inference.connection import WANTS_CERTIFICATE, TlsContexts, new_session
 from npumond.sources.inference.probes import request as probing
 from npumond.sources.inference.probes.request import Outcome, ProbeError, endpoint, made_up, model_of, send
 
@@ -39,15 +43,15 @@ def clock() -> Clock:
 
 
 @asynccontextmanager
-async def serving(handler: Handler) -> AsyncIterator[str]:
+async def serving(handler: Handler, context: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     """A server that answers everything by this handler; gives its address."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handler)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
     try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        yield f"{'https' if context else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
 
@@ -105,6 +109,14 @@ async def test_a_piece_may_come_in_parts(clock: Clock) -> None:
     assert found.itl_s is None
 
 
+@pytest.mark.parametrize("reason", ["error", "abort"])
+async def test_an_answer_that_the_engine_gave_up_is_an_error_streamed_or_not(reason: str) -> None:
+    expected = Outcome(status="error", reason=f"the engine gave the answer up: its finish reason is {reason}")
+    whole = {"choices": [{"message": {"content": "He"}, "finish_reason": reason}]}
+    assert await asked(streaming(Clock(), chunk("He"), chunk(finish=reason), DONE)) == expected
+    assert await asked(answering(whole), stream=False) == expected
+
+
 async def test_a_finish_reason_ends_a_stream_as_well_as_a_word(clock: Clock) -> None:
     assert (await asked(streaming(clock, chunk("Hello", "length")))).status == "success"
 
@@ -154,10 +166,36 @@ async def test_an_answer_that_is_not_streamed_has_no_first_token(clock: Clock) -
         (COMPLETIONS, answering("<html></html>"), "the answer has no choices"),
         (COMPLETIONS, answering({"error": "broken"}), "the answer is an error: broken"),
         ("/health", answering("", 429), "HTTP 429"),
+        (CHAT, answering("x" * (2 << 20), 503), "HTTP 503"),
     ],
 )
 async def test_an_answer_that_is_none_has_its_reason_and_no_latency(path: str, handler: Handler, reason: str) -> None:
     assert await asked(handler, path) == Outcome(status="error", reason=reason)
+
+
+async def test_a_wrong_status_is_told_though_its_body_never_comes() -> None:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(status=503)
+        await response.prepare(request)
+        await response.write(b"{")
+        await asyncio.sleep(60)
+        return response
+
+    assert await asked(handle, timeout=0.4) == Outcome(status="error", reason="HTTP 503")
+
+
+async def test_what_is_not_http_is_told_without_the_query_of_the_url() -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"SSH-2.0-OpenSSH\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    async with server, new_session() as session:
+        probe = Probe(url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/x?key=secret")
+        found = await send(session, TlsContexts(), probe, endpoint(probe), Clock())
+    assert found.reason.startswith("the answer is no valid HTTP: ")
+    assert "secret" not in found.reason
 
 
 async def test_any_page_is_well_with_the_expected_status() -> None:
@@ -178,6 +216,89 @@ async def test_a_server_that_trickles_is_ended_by_the_deadline() -> None:
             await asyncio.sleep(0.01)
 
     assert await asked(handle, timeout=0.2) == Outcome(status="error", reason="no answer within 0.2 s")
+
+
+# ---- What proves who we are ----
+
+
+async def guarded(request: web.Request) -> web.StreamResponse:
+    good = request.headers.get("Authorization") == "Bearer right"
+    return await answering("well" if good else {"error": {"message": "bad key"}}, 200 if good else 401)(request)
+
+
+async def test_a_token_that_was_renewed_is_taken_without_a_restart(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    async with serving(guarded) as address, new_session() as session:
+        probe = Probe(url=f"{address}/x", token_file=str(token))
+        token.write_text("wrong\n")
+        refused = await send(session, TlsContexts(), probe, endpoint(probe), Clock())
+        token.write_text("right\n")
+        taken = await send(session, TlsContexts(), probe, endpoint(probe), Clock())
+    assert (refused.reason, taken.status) == ("HTTP 401: bad key", "success")
+
+
+@pytest.mark.parametrize("held", [b"", b"one\ntwo\n", b"a\0b", b"Bearer right", b"\xff"])
+async def test_a_file_without_a_token_is_named_and_ends_nothing(tmp_path: Path, held: bytes) -> None:
+    token = tmp_path / "token"
+    token.write_bytes(held)
+    found = await asked(guarded, "/x", token_file=str(token))
+    assert found == Outcome(status="error", reason=f"{token}: must hold a token: one word of printable ASCII")
+
+
+class Authority:
+    """A private certificate authority, as files for a client and contexts for a server."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ca = trustme.CA()
+        self.ca_file = str(folder / "ca.pem")
+        self.cert_file = str(folder / "client.pem")
+        self.ca.cert_pem.write_to_path(self.ca_file)
+        self.ca.issue_cert("npumond").private_key_and_cert_chain_pem.write_to_path(self.cert_file)
+
+    def context(self, *, of_client: bool = False, expired: bool = False) -> ssl.SSLContext:
+        """A server's side; ``of_client`` asks for a certificate of the client too."""
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        ended = datetime(2020, 1, 1, tzinfo=UTC) if expired else None
+        self.ca.issue_cert("127.0.0.1", not_after=ended).configure_cert(context)
+        if of_client:
+            context.verify_mode = ssl.CERT_REQUIRED
+            self.ca.configure_trust(context)
+        return context
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("tls"))
+
+
+async def asked_by_tls(context: ssl.SSLContext, tls: Tls) -> Outcome:
+    async with serving(answering("well"), context) as address, new_session() as session:
+        probe = Probe(url=f"{address}/x", tls=tls)
+        return await send(session, TlsContexts(), probe, endpoint(probe), Clock())
+
+
+async def test_a_private_authority_is_trusted_where_it_is_named(authority: Authority) -> None:
+    assert (await asked_by_tls(authority.context(), Tls(ca_file=authority.ca_file))).status == "success"
+
+
+async def test_a_client_that_shows_its_certificate_is_answered(authority: Authority) -> None:
+    tls = Tls(ca_file=authority.ca_file, cert_file=authority.cert_file)
+    assert (await asked_by_tls(authority.context(of_client=True), tls)).status == "success"
+
+
+async def test_a_client_without_a_certificate_is_told(authority: Authority) -> None:
+    found = await asked_by_tls(authority.context(of_client=True), Tls(ca_file=authority.ca_file))
+    assert found == Outcome(status="error", reason=WANTS_CERTIFICATE)
+
+
+async def test_an_unknown_authority_is_told(authority: Authority) -> None:
+    found = await asked_by_tls(authority.context(), Tls())
+    assert found.reason == "TLS: the certificate is not accepted: unable to get local issuer certificate"
+
+
+async def test_a_certificate_that_has_expired_is_told(authority: Authority) -> None:
+    found = await asked_by_tls(authority.context(expired=True), Tls(ca_file=authority.ca_file))
+    assert found.reason == "TLS: the certificate is not accepted: certificate has expired"
 
 
 async def test_a_server_that_is_not_there_has_no_latency() -> None:
@@ -266,7 +387,11 @@ async def test_a_kserve_model_says_itself_what_it_takes() -> None:
         (answering({}), "the model's metadata names no inputs; give the probe a body"),
         (answering({"inputs": [{"name": "x"}]}), "the model's metadata has an input without name, shape or datatype"),
         (answering({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1 << 11, 1 << 11]}]}),
-         "the model's input x has 4194304 elements; give the probe a body"),
+         "the model's inputs have over 1048576 elements; give the probe a body"),
+        (answering({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1 << 20]}] * 2}),
+         "the model's inputs have over 1048576 elements; give the probe a body"),
+        (answering({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1 << 62] * 40_000}]}),
+         "the model's inputs have over 1048576 elements; give the probe a body"),
     ],
 )  # fmt: skip
 async def test_a_model_that_does_not_say_is_told(metadata: Handler, reason: str) -> None:

@@ -78,20 +78,48 @@ async def test_a_target_with_two_probes_is_up_when_both_are() -> None:
 
 
 async def test_the_daemons_of_a_fleet_do_not_ask_at_once() -> None:
-    """The first request waits for a part of the interval, later ones do not."""
+    """The first request waits for a part of the interval, and the later ones keep that distance from it."""
     waits: list[float] = []
 
     def jitter(most: float) -> float:
         waits.append(most)
-        return 0.0
+        return 0.01
 
     async with serving(answering("well")) as address:
         book = Requests("probe", 60.0, Telling(min_requests=1, aliases=False), Clock())
         probes = ProbeSource((Probe(url=f"{address}/x", interval=7.0),), book, 1.0, Clock(), jitter)
+        pauses = []
         for _ in range(3):
             await probes.sample(f"{address}/x")
+            pauses.append(probes.intervals[f"{address}/x"])
         await probes.close()
-    assert waits == [7.0]
+    assert (waits, pauses) == ([7.0], [7.01, 7.0, 7.0])
+
+
+def test_probes_that_differ_in_the_query_alone_are_all_made() -> None:
+    probes = source(*(Probe(url=f"http://127.0.0.1:1/x?part={part}") for part in "abc"))
+    groups = [group for group in probes.intervals if group != BOOK]
+    assert groups == ["http://127.0.0.1:1/x", "http://127.0.0.1:1/x (2)", "http://127.0.0.1:1/x (3)"]
+
+
+async def test_a_kserve_model_that_was_replaced_is_asked_again_what_it_takes() -> None:
+    size = 4
+
+    async def handle(request: web.Request) -> web.Response:
+        if request.method == "GET":
+            return web.json_response({"inputs": [{"name": "x", "datatype": "FP32", "shape": [size]}]})
+        asked: dict[str, Any] = await request.json()
+        fits = asked["inputs"][0]["shape"] == [size]
+        return web.json_response({"outputs": []} if fits else {"error": "wrong shape"}, status=200 if fits else 400)
+
+    async with serving(handle) as address:
+        url = f"{address}/v2/models/resnet/infer"
+        probes = source(Probe(url=url))
+        reasons = [(await probes.sample(url)).reason]
+        size = 8
+        reasons += [(await probes.sample(url)).reason for _ in range(2)]
+        await probes.close()
+    assert reasons == ["", "HTTP 400: wrong shape", ""]
 
 
 async def test_the_simulated_server_is_probed_token_by_token() -> None:
