@@ -170,8 +170,8 @@ class Daemon:
         log.info("listening", addresses=[str(address) for address in self.http.bound], node=self._config.node)
         self._listen_to_signals()
         try:
+            self._remember()  # before anything else can fail: what is not remembered is not saved in the end either
             await self.inference.start()
-            self._remember()
             async with asyncio.TaskGroup() as tasks:
                 running = [
                     tasks.create_task(self.supervisor.run(), name="worker"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -80,6 +81,18 @@ def test_a_firing_alert_goes_on_firing_after_a_crash(standin: StandIn, tmp_path:
         third.put(hot())
         third.until(lambda: is_in(third, "firing"), "it fires again", 10)
         assert history(third) == ["firing", "resolved"]
+
+
+def test_a_start_that_fails_forgets_nothing(standin: StandIn, tmp_path: Path, memory: Path) -> None:
+    """An address that is taken ends the daemon before it has judged anything."""
+    with started(tmp_path, standin, hot()) as daemon:
+        daemon.until(lambda: is_in(daemon, "firing"), "it fires", 10)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        daemon.configure(inference={"statsd": {"listen": f"udp:127.0.0.1:{taken.getsockname()[1]}"}})
+        command = [sys.executable, "-m", "npumond.cli", "run", "--config", str(tmp_path / "npumond.yaml")]
+        assert subprocess.run(command, capture_output=True, check=False, timeout=30).returncode == 3
+    assert b'"firing"' in memory.read_bytes()
 
 
 def test_a_damaged_memory_is_set_aside_and_begun_anew(standin: StandIn, tmp_path: Path, memory: Path) -> None:
