@@ -6,7 +6,6 @@ Series of faults, whose absence has a meaning of its own (`Rule.gone_if`), come 
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import subprocess
@@ -16,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from npumond.default_rules import DEFAULT_RULES
-from npumond.rules import Condition, Matcher, Rule, promql
+from npumond.rules import Condition, Matcher, Rule
 from npumond.rules.table import label_names, limit
-from tests.test_default_rules import Timeline, promtool_file
+from tests.test_default_rules import Timeline, promtool_file, write_rules
 
 PER_RULE = 32
 COLUMNS = 32
@@ -115,17 +114,7 @@ def timelines() -> list[Timeline]:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 def test_prometheus_and_the_node_let_the_same_alerts_fire_at_every_step(tmp_path: Path) -> None:
-    rules = [
-        {
-            "alert": rule.name,
-            "expr": promql(rule),
-            "for": f"{rule.for_s:.0f}s",
-            "keep_firing_for": f"{rule.keep_firing_for_s:.0f}s",
-            "labels": {"severity": rule.severity},
-        }
-        for rule in DEFAULT_RULES
-    ]
-    (tmp_path / "rules.yml").write_text(json.dumps({"groups": [{"name": "npumond", "rules": rules}]}))
+    write_rules(tmp_path)
     made = timelines()
     assert len(made) >= 500
     for step_s in STEPS_S:

@@ -24,11 +24,11 @@ import aiohttp
 import msgspec
 
 from npumond.config import settings
+from npumond.connection import FAILURES, Access, TlsContexts, new_session, reason_of
 from npumond.latest import Latest
+from npumond.pause import Pause
 from npumond.rules import Board, Told
 from npumond.sinks.alertmanager_payload import Knowledge, Setting, batches, payload
-from npumond.sources.inference.connection import FAILURES, Access, TlsContexts, new_session, reason_of
-from npumond.worker.remedy import Pause
 
 Outcome = Literal["taken", "refused", "failed"]
 
@@ -193,7 +193,7 @@ class Member:
         """One POST; returns the answer's status and text. Redirects are not followed: a POST would become a GET."""
         async with asyncio.timeout(self._wanted.timeout):
             headers = {"Content-Type": "application/json", **self._authorization()}
-            context = self._contexts.get(self._wanted.tls) if self.url.startswith("https:") else True
+            context = self._contexts.for_url(self.url, self._wanted.tls)
             async with session.post(
                 self._address, data=msgspec.json.encode(body), headers=headers, ssl=context, allow_redirects=False
             ) as response:

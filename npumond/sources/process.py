@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 import psutil
 
 from npumond import __version__
-from npumond.model import Batch, Sample
-from npumond.sources.source import Sampled
+from npumond.model import Sample
+from npumond.sources.source import Sampled, lasting_batch
 
 
 class ProcessSource:
@@ -46,7 +46,7 @@ class ProcessSource:
             samples = (*self._daemon_samples(), *_gc_samples(), *self._worker_samples())
         except OSError as error:
             return Sampled(reason=f"/proc cannot be read: {error.strerror}")
-        batch = Batch(source=self.name, group=group, at=at, expires_at=at + 3 * self._interval_s, samples=samples)
+        batch = lasting_batch(self.name, group, at, self._interval_s, samples)
         return Sampled(batches=(batch,))
 
     def _daemon_samples(self) -> Iterator[Sample]:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from npumond.catalog import BY_NAME
 from npumond.model import Batch, Device, DriverFacts, PhyId, Sample
 from npumond.sources.histogram import Histogram
-from npumond.sources.source import Sampled
+from npumond.sources.source import Sampled, lasting_batch
 from npumond.worker.prober import ProbeResult
 
 Probe = Callable[[Device], Awaitable[ProbeResult]]
@@ -75,15 +75,8 @@ class RoundtripSource:
         for roundtrip_s in result.roundtrips_s:
             histogram.observe(roundtrip_s)
         memory = _memory(labels, result) if facts.backend == "acl" else []
-        at = self._clock()
-        return Batch(
-            source=self.name,
-            group=group,
-            key=labels[0],
-            at=at,
-            expires_at=at + 3 * self._interval_s,
-            samples=(*histogram.samples(), *memory),
-        )
+        samples = (*histogram.samples(), *memory)
+        return lasting_batch(self.name, group, self._clock(), self._interval_s, samples, key=labels[0])
 
 
 def _memory(labels: tuple[str, ...], result: ProbeResult) -> list[Sample]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from npumond.model import Batch, Sample, SourceState
-from npumond.sources.source import Sampled
+from npumond.model import Sample, SourceState
+from npumond.sources.source import Sampled, lasting_batch
 
 Counts = Iterable[tuple[tuple[str, ...], float]]
 """Label values and counts."""
@@ -41,7 +41,7 @@ class SelfSource:
         """Read every book."""
         at = self._clock()
         samples = (*self._source_samples(), *self._counter_samples(), *self._gauge_samples())
-        batch = Batch(source=self.name, group=group, at=at, expires_at=at + 3 * self._interval_s, samples=samples)
+        batch = lasting_batch(self.name, group, at, self._interval_s, samples)
         return Sampled(batches=(batch,))
 
     def _source_samples(self) -> Iterable[Sample]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from msgspec import Struct
 
-from npumond.model import Batch, DeviceState
+from npumond.model import Batch, DeviceState, Sample
 
 
 class Sampled(Struct, frozen=True, kw_only=True):
@@ -18,6 +19,14 @@ class Sampled(Struct, frozen=True, kw_only=True):
     """The devices as they are now; None when this round says nothing about them."""
     reason: str = ""
     """Why the round failed; empty when it did not."""
+
+
+def lasting_batch(
+    source: str, group: str, at: float, interval_s: float, samples: Iterable[Sample], key: str = ""
+) -> Batch:
+    """A batch that is shown for three intervals: for sources whose rounds neither hang nor have a deadline."""
+    expires_at = at + 3 * interval_s
+    return Batch(source=source, group=group, key=key, at=at, expires_at=expires_at, samples=tuple(samples))
 
 
 class Source(Protocol):

@@ -17,10 +17,11 @@ from typing import Any, Literal
 
 from npumond.errors import DriverError, WorkerError
 from npumond.model import DriverFacts
+from npumond.pause import Pause
 from npumond.worker.event_protocol import FaultRaised, Message, Missed, Subscribed, SubscribeFailed, reader
 from npumond.worker.process import INIT_DEADLINE_S, Child, how_it_ended
 from npumond.worker.protocol import WorkerOptions
-from npumond.worker.remedy import FIRST_PAUSE_S, LAST_PAUSE_S, Pause
+from npumond.worker.remedy import FIRST_PAUSE_S, LAST_PAUSE_S
 
 REFUSED_PAUSE_S = 600.0
 REFUSALS = frozenset({-8020, -8255})

@@ -20,10 +20,11 @@ from msgspec.structs import replace
 
 from npumond.errors import DriverError, WorkerError
 from npumond.model import DeviceRound, DriverFacts, PhyId
+from npumond.pause import Pause
 from npumond.worker.client import WorkerProcess
 from npumond.worker.process import INIT_DEADLINE_S, how_it_ended
 from npumond.worker.protocol import Busy, WorkerOptions
-from npumond.worker.remedy import FIRST_PAUSE_S, LAST_PAUSE_S, LAST_QUARANTINE_S, Pause, Quarantine, successor_is_better
+from npumond.worker.remedy import FIRST_PAUSE_S, LAST_PAUSE_S, LAST_QUARANTINE_S, Quarantine, successor_is_better
 
 NO_WORKER_LAST_PAUSE_S = 60.0
 LONG_LIFE_S = 30.0

@@ -4,25 +4,11 @@ from __future__ import annotations
 
 from npumond.model import PhyId
 from npumond.worker.protocol import Busy
-from npumond.worker.remedy import FIRST_QUARANTINE_S, LAST_QUARANTINE_S, Pause, Quarantine, successor_is_better
+from npumond.worker.remedy import FIRST_QUARANTINE_S, LAST_QUARANTINE_S, Quarantine, successor_is_better
 
 
 def hung(device: int, call: str) -> Busy:
     return Busy(PhyId(device), "fast", call, 6.0)
-
-
-def test_a_pause_doubles_to_its_cap_and_begins_anew_after_a_good_spell() -> None:
-    pause = Pause(1.0, 5.0)
-    lengths = [pause.begin(0.0) for _ in range(4)]
-    pause.reset()
-    assert [*lengths, pause.begin(0.0)] == [1.0, 2.0, 4.0, 5.0, 1.0]
-
-
-def test_a_pause_is_over_when_its_time_has_passed() -> None:
-    pause = Pause(2.0, 2.0)
-    assert pause.over(100.0)
-    pause.begin(100.0)
-    assert (pause.over(101.9), pause.over(102.0)) == (False, True)
 
 
 def test_a_call_that_hangs_is_left_alone_twice_as_long_each_time() -> None:

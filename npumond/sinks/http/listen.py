@@ -8,9 +8,7 @@ No SO_REUSEPORT: two daemons would share the port in silence. No other port is t
 from __future__ import annotations
 
 import errno
-import os
 import socket
-import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from msgspec import Struct
 
 from npumond.config import Listen
 from npumond.errors import ListenError
+from npumond.unix_socket import clear_stale
 
 _BACKLOG = 128
 _UNIX_MODE = 0o660
@@ -87,7 +86,7 @@ def _open_tcp(address: Listen, among: Sequence[Listen]) -> Iterator[Listener]:
 def _open_unix(address: Listen) -> Listener:
     """Bind a Unix socket; the file of a server that is gone is replaced."""
     path = Path(address.path)
-    _clear_stale(path)
+    clear_stale(path, socket.SOCK_STREAM)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.bind(str(path))
@@ -98,24 +97,6 @@ def _open_unix(address: Listen) -> Listener:
         raise
     sock.setblocking(False)
     return Listener(address, sock, path.stat().st_ino)
-
-
-def _clear_stale(path: Path) -> None:
-    """Remove a socket file that nobody serves. Raises OSError EADDRINUSE when the place is taken."""
-    if not os.path.lexists(path):
-        return
-    if not stat.S_ISSOCK(path.lstat().st_mode):
-        raise OSError(errno.EEXIST, "there is a file of that name, and it is not a socket")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(1.0)
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink()
-            return
-        except TimeoutError:
-            pass  # a server too busy to accept lives
-    raise OSError(errno.EADDRINUSE, "a server answers there")
 
 
 def _explain(address: Listen, error: OSError) -> str:

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from npumond.config.settings import Probe
-from npumond.sources.inference.connection import FAILURES, Access, TlsContexts, reason_of
+from npumond.connection import FAILURES, Access, TlsContexts, reason_of
 from npumond.sources.inference.labels import Status
 
 MOST_BYTES = 1 << 20
@@ -107,7 +107,7 @@ async def send(
     access = Access(probe.timeout, probe.tls, probe.token_file)
     try:
         async with asyncio.timeout(probe.timeout):
-            context = contexts.get(probe.tls) if probe.url.startswith("https:") else True
+            context = contexts.for_url(probe.url, probe.tls)
             headers = access.headers()
             if what.body:
                 headers["Content-Type"] = "application/json"
@@ -277,7 +277,7 @@ async def made_up(session: aiohttp.ClientSession, contexts: TlsContexts, probe: 
     access = Access(probe.timeout, probe.tls, probe.token_file)
     try:
         async with asyncio.timeout(probe.timeout):
-            context = contexts.get(probe.tls) if url.startswith("https:") else True
+            context = contexts.for_url(url, probe.tls)
             async with session.get(url, headers=access.headers(), ssl=context, allow_redirects=False) as response:
                 if response.status != 200:
                     raise ProbeError(f"the model's metadata cannot be read: HTTP {response.status}")

@@ -17,11 +17,11 @@ import aiohttp
 from msgspec.structs import replace
 
 from npumond.config.settings import Probe
+from npumond.connection import TlsContexts, new_session
 from npumond.model import Batch, Sample
-from npumond.sources.inference.connection import TlsContexts, new_session
 from npumond.sources.inference.measured import Requests
 from npumond.sources.inference.probes.request import Endpoint, Outcome, ProbeError, endpoint, made_up, model_of, send
-from npumond.sources.source import Sampled
+from npumond.sources.source import Sampled, lasting_batch
 
 BOOK = "book"
 """The group that shows what was found."""
@@ -148,7 +148,7 @@ class ProbeSource:
             *(Sample("inference_target_up", (target, SERVER), value) for target, value in up.items()),
             *self._book.samples(),
         )
-        return Batch(source=self.name, group=BOOK, at=at, expires_at=at + 3 * self._interval_s, samples=samples)
+        return lasting_batch(self.name, BOOK, at, self._interval_s, samples)
 
     def json(self) -> list[dict[str, object]]:
         """The probes among the targets of ``/api/v1/status``."""

@@ -27,12 +27,11 @@ from aiomqtt import Client, Message, MqttError
 from msgspec import Struct
 
 from npumond.config import settings
-from npumond.model import Batch
-from npumond.sources.inference.connection import TlsContexts
+from npumond.connection import TlsContexts
+from npumond.pause import Pause
 from npumond.sources.inference.labels import Status
 from npumond.sources.inference.measured import Requests
-from npumond.sources.source import Sampled
-from npumond.worker.remedy import Pause
+from npumond.sources.source import Sampled, lasting_batch
 
 TARGET = "mqtt"
 """The label ``target`` of what comes in here."""
@@ -124,14 +123,7 @@ class MqttInput:
 
     async def sample(self, group: str) -> Sampled:
         """The book as it is now, also while the broker is away: then with the reason."""
-        at = self._clock()
-        batch = Batch(
-            source=self.name,
-            group=group,
-            at=at,
-            expires_at=at + 3 * self._interval_s,
-            samples=tuple(self._requests.samples()),
-        )
+        batch = lasting_batch(self.name, group, self._clock(), self._interval_s, self._requests.samples())
         return Sampled(batches=(batch,), reason=self.reason)
 
     async def run(self) -> None:

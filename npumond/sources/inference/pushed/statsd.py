@@ -17,9 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
 import socket
-import stat
 import struct
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -29,10 +27,10 @@ from msgspec import Struct
 
 from npumond.config.notation import Listen, show_datagrams
 from npumond.errors import ListenError
-from npumond.model import Batch
 from npumond.sources.inference.measured import Requests
 from npumond.sources.inference.pushed.dogstatsd import Counted, Parser, Timed
-from npumond.sources.source import Sampled
+from npumond.sources.source import Sampled, lasting_batch
+from npumond.unix_socket import clear_stale
 
 TARGET = "statsd"
 """The label ``target`` of what comes in here."""
@@ -116,14 +114,7 @@ class StatsdSource:
 
     async def sample(self, group: str) -> Sampled:
         """The book as it is now."""
-        at = self._clock()
-        batch = Batch(
-            source=self.name,
-            group=group,
-            at=at,
-            expires_at=at + 3 * self._interval_s,
-            samples=tuple(self._requests.samples()),
-        )
+        batch = lasting_batch(self.name, group, self._clock(), self._interval_s, self._requests.samples())
         return Sampled(batches=(batch,), reason=self._broken)
 
     def _readable(self, bound: _Bound) -> None:
@@ -235,7 +226,7 @@ def _bind_udp(family: socket.AddressFamily, place: tuple[str, int]) -> _Bound:
 def _bind_unix(address: Listen) -> _Bound:
     """Bind a Unix socket; the file of a listener that is gone is replaced."""
     path = Path(address.path)
-    _clear_stale(path)
+    clear_stale(path, socket.SOCK_DGRAM)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         sock.bind(str(path))
@@ -244,21 +235,6 @@ def _bind_unix(address: Listen) -> _Bound:
     except BaseException:
         sock.close()
         raise
-
-
-def _clear_stale(path: Path) -> None:
-    """Remove a socket file that nobody reads. Raises OSError when the place is taken."""
-    if not os.path.lexists(path):
-        return
-    if not stat.S_ISSOCK(path.lstat().st_mode):
-        raise OSError(errno.EEXIST, "there is a file of that name, and it is not a socket")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink()
-            return
-    raise OSError(errno.EADDRINUSE, "another process listens there")
 
 
 def _enlarge(sock: socket.socket) -> None:

@@ -51,6 +51,7 @@ class TargetBook:
         self._telling = telling
         self._window = SlidingWindow(window_s)
         self._reader: PageReader | None = None
+        self._difference: Mapping[Key, float] | None = None
         self._seen: Mapping[str, Mapping[LatencyKind, Distribution | Ready]] = {}
         self._requests: dict[tuple[str, Status], float] = defaultdict(float)
         self._tokens: dict[tuple[str, str], float] = defaultdict(float)
@@ -82,8 +83,8 @@ class TargetBook:
         self.up, self.reason = True, ""
         self._window.add(scrape(kind, series, at))
         self._add_up(kind, self._window.step)
-        difference = self._window.difference()
-        self._seen = {} if difference is None else latencies(kind, difference, series)
+        self._difference = self._window.difference()
+        self._seen = {} if self._difference is None else latencies(kind, self._difference, series)
 
     def fail(self, reason: str, status: int | None) -> None:
         """There was no page; ``status`` is that of the HTTP answer, where there was one."""
@@ -129,9 +130,8 @@ class TargetBook:
         newest, kind = self._window.newest, self.kind
         if self.up and newest is not None and kind is not None:
             samples += self._loads(loads(kind, newest.series))
-            difference = self._window.difference()
-            if difference is not None:
-                samples += self._ratios(kind, difference)
+            if self._difference is not None:
+                samples += self._ratios(kind, self._difference)
         return [*samples, *self._latencies()]
 
     def _totals(self) -> Iterator[Sample]:

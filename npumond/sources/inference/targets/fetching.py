@@ -7,7 +7,7 @@ import asyncio
 import aiohttp
 from msgspec import Struct
 
-from npumond.sources.inference.connection import FAILURES, Access, TlsContexts, reason_of
+from npumond.connection import FAILURES, Access, TlsContexts, reason_of
 
 MOST_BYTES = 16 << 20
 """Of a page after decompression. A page of vLLM with 16 engines has some hundred KiB."""
@@ -33,7 +33,7 @@ async def fetch(session: aiohttp.ClientSession, contexts: TlsContexts, url: str,
     try:
         async with asyncio.timeout(access.timeout_s):
             headers = {"Accept": _ACCEPT, **access.headers()}
-            context = contexts.get(access.tls) if url.startswith("https:") else True
+            context = contexts.for_url(url, access.tls)
             async with session.get(url, headers=headers, ssl=context, allow_redirects=False) as response:
                 return await _read(response)
     except FAILURES as error:

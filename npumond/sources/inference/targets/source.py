@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from npumond.config.settings import Target
+from npumond.connection import Access, TlsContexts, new_session
 from npumond.model import Batch, Sample
-from npumond.sources.inference.connection import Access, TlsContexts, new_session
+from npumond.pause import Pause
 from npumond.sources.inference.latency_samples import Telling
 from npumond.sources.inference.targets.book import TargetBook, unresolved
 from npumond.sources.inference.targets.fetching import Page, fetch
@@ -43,8 +44,7 @@ class _Target:
         self.book = TargetBook(settings.label, kind, window_s, telling)
         self.access = Access(min(settings.timeout, settings.interval), settings.tls, settings.token_file)
         self.device_ids = settings.device_ids
-        self.pause_s = 0.0
-        self.retry_at = 0.0
+        self.pause = Pause(min(settings.interval, MOST_PAUSE_S), MOST_PAUSE_S)
         self.looked_at: float | None = None
 
 
@@ -81,7 +81,7 @@ class TargetSource:
     async def sample(self, group: str) -> Sampled:
         """One page of one target. What is wrong with a target is the reason, never an error."""
         target = self._targets[group]
-        if self._clock() >= target.retry_at:
+        if target.pause.over(self._clock()):
             await self._read(target)
             await self._find_devices(target)
         return Sampled(batches=(self._batch(target),), reason=target.book.reason)
@@ -92,10 +92,10 @@ class TargetSource:
         page = await fetch(self._session, self._contexts, target.settings.url, target.access)
         await self._take(target.book, page)
         if target.book.up:
-            target.pause_s = target.retry_at = 0.0
+            target.pause.reset()
         else:
-            target.pause_s = min(MOST_PAUSE_S, 2 * target.pause_s or target.settings.interval)
-            target.retry_at = self._clock() + target.pause_s - target.settings.interval / 2
+            # Half an interval earlier, since the round that is meant may begin a little before its time.
+            target.pause.begin(self._clock() - target.settings.interval / 2)
 
     async def _take(self, book: TargetBook, page: Page) -> None:
         if page.reason:

@@ -6,23 +6,19 @@ import asyncio
 import json
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
 from aiohttp import web
 
 from npumond.config.settings import Probe, Tls
-from npumond.sources.inference.connection import WANTS_CERTIFICATE, TlsContexts, new_session
+from npumond.connection import WANTS_CERTIFICATE, TlsContexts, new_session
 from npumond.sources.inference.probes import request as probing
 from npumond.sources.inference.probes.request import Outcome, ProbeError, endpoint, made_up, model_of, send
+from tests.sources.inference.servers import Authority, Handler, serving
 
 CHAT, COMPLETIONS, INFER = "/v1/chat/completions", "/v1/completions", "/v2/models/resnet/infer"
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Parts = tuple[bytes | float, ...]
 """Of a stream: bytes to send, and seconds on the clock that pass before the next."""
 
@@ -40,20 +36,6 @@ class Clock:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
-
-
-@asynccontextmanager
-async def serving(handler: Handler, context: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    """A server that answers everything by this handler; gives its address."""
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handler)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-    try:
-        yield f"{'https' if context else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
 
 
 def answering(body: str | dict[str, Any], status: int = 200) -> Handler:
@@ -245,32 +227,6 @@ async def test_a_file_without_a_token_is_named_and_ends_nothing(tmp_path: Path, 
     assert found == Outcome(status="error", reason=f"{token}: must hold a token: one word of printable ASCII")
 
 
-class Authority:
-    """A private certificate authority, as files for a client and contexts for a server."""
-
-    def __init__(self, folder: Path) -> None:
-        self.ca = trustme.CA()
-        self.ca_file = str(folder / "ca.pem")
-        self.cert_file = str(folder / "client.pem")
-        self.ca.cert_pem.write_to_path(self.ca_file)
-        self.ca.issue_cert("npumond").private_key_and_cert_chain_pem.write_to_path(self.cert_file)
-
-    def context(self, *, of_client: bool = False, expired: bool = False) -> ssl.SSLContext:
-        """A server's side; ``of_client`` asks for a certificate of the client too."""
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        ended = datetime(2020, 1, 1, tzinfo=UTC) if expired else None
-        self.ca.issue_cert("127.0.0.1", not_after=ended).configure_cert(context)
-        if of_client:
-            context.verify_mode = ssl.CERT_REQUIRED
-            self.ca.configure_trust(context)
-        return context
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("tls"))
-
-
 async def asked_by_tls(context: ssl.SSLContext, tls: Tls) -> Outcome:
     async with serving(answering("well"), context) as address, new_session() as session:
         probe = Probe(url=f"{address}/x", tls=tls)
@@ -282,7 +238,7 @@ async def test_a_private_authority_is_trusted_where_it_is_named(authority: Autho
 
 
 async def test_a_client_that_shows_its_certificate_is_answered(authority: Authority) -> None:
-    tls = Tls(ca_file=authority.ca_file, cert_file=authority.cert_file)
+    tls = Tls(ca_file=authority.ca_file, cert_file=authority.both_file)
     assert (await asked_by_tls(authority.context(of_client=True), tls)).status == "success"
 
 

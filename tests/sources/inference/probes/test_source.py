@@ -13,7 +13,8 @@ from npumond.model import Sample
 from npumond.sources.inference.latency_samples import Telling
 from npumond.sources.inference.measured import Requests
 from npumond.sources.inference.probes.source import BOOK, ProbeSource
-from tests.sources.inference.probes.test_request import Clock, answering, serving
+from tests.sources.inference.probes.test_request import Clock, answering
+from tests.sources.inference.servers import serving
 
 
 def source(*probes: Probe, clock: Clock | None = None) -> ProbeSource:

@@ -19,11 +19,11 @@ import pytest
 import trustme
 
 from npumond.config import settings
+from npumond.pause import Pause
 from npumond.sources.inference.latency_samples import Telling
 from npumond.sources.inference.measured import Requests
 from npumond.sources.inference.pushed import mqtt
 from npumond.sources.inference.pushed.mqtt import LARGEST_BYTES, Messages, MqttInput
-from npumond.worker.remedy import Pause
 from tests.sources.inference.pushed.book import series
 
 MOSQUITTO = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin")

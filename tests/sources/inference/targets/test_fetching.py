@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import socket
-import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,28 +13,16 @@ import trustme
 from aiohttp import web
 
 from npumond.config.settings import Tls
-from npumond.sources.inference.connection import WANTS_CERTIFICATE, Access, TlsContexts, new_session
+from npumond.connection import WANTS_CERTIFICATE, Access, TlsContexts, new_session
 from npumond.sources.inference.targets import fetching
 from npumond.sources.inference.targets.fetching import Page, fetch
+from tests.sources.inference import servers
+from tests.sources.inference.servers import Authority, Handler
 
 PAGE = b"# TYPE up gauge\nup 1\n"
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-@asynccontextmanager
-async def serving(handler: Handler, context: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    """A server that answers everything by this handler; gives its URL."""
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handler)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
-    await site.start()
-    try:
-        port = runner.addresses[0][1]
-        yield f"{'https' if context else 'http'}://127.0.0.1:{port}/metrics"
-    finally:
-        await runner.cleanup()
+serving = partial(servers.serving, path="/metrics")
 
 
 async def got(url: str, access: Access | None = None, contexts: TlsContexts | None = None) -> Page:
@@ -150,34 +136,6 @@ async def test_a_token_that_is_missing_is_named(tmp_path: Path) -> None:
     async with serving(answering()) as url:
         page = await got(url, Access(5.0, token_file=str(tmp_path / "token")))
     assert page.reason == f"{tmp_path / 'token'}: No such file or directory"
-
-
-class Authority:
-    """A private certificate authority with one server's certificate and one client's."""
-
-    def __init__(self, folder: Path) -> None:
-        self.ca = trustme.CA()
-        self.ca_file = str(folder / "ca.pem")
-        self.cert_file = str(folder / "client.pem")
-        self.key_file = str(folder / "client.key")
-        self.ca.cert_pem.write_to_path(self.ca_file)
-        client = self.ca.issue_cert("npumond")
-        client.cert_chain_pems[0].write_to_path(self.cert_file)
-        client.private_key_pem.write_to_path(self.key_file)
-
-    def context(self, name: str = "127.0.0.1", *, of_client: bool = False) -> ssl.SSLContext:
-        """A server's side; ``of_client`` asks for a certificate of the client too."""
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        self.ca.issue_cert(name).configure_cert(context)
-        if of_client:
-            context.verify_mode = ssl.CERT_REQUIRED
-            self.ca.configure_trust(context)
-        return context
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("tls"))
 
 
 async def test_a_server_with_a_private_authority_is_trusted_where_it_is_named(authority: Authority) -> None:

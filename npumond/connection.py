@@ -1,4 +1,4 @@
-"""What every request to an inference server shares: TLS, the token, and an error in words.
+"""What every request of ours to another server shares: TLS, the token, and an error in words.
 
 A context of TLS costs some milliseconds and, where the system's certificates are loaded, 2 MiB: it is made when first
 needed, one for equal settings, and anew when one of its files has changed, since certificates are renewed under a
@@ -33,6 +33,10 @@ class TlsContexts:
         if made is None or made[0] != stamps:
             made = self._made[tls] = stamps, _context(tls)
         return made[1]
+
+    def for_url(self, url: str, tls: Tls) -> ssl.SSLContext | bool:
+        """What aiohttp wants to know of a request: the context, or True where the URL needs none. Raises as `get`."""
+        return self.get(tls) if url.startswith("https:") else True
 
 
 def _stamp(path: str | None) -> tuple[int, int] | None:
@@ -73,7 +77,7 @@ class Access(Struct, frozen=True):
 
 
 def new_session() -> aiohttp.ClientSession:
-    """A session for servers of this node. To be made on the running loop, and closed.
+    """A session for requests now and then. To be made on the running loop, and closed.
 
     A new connection each time: a server that restarts closes idle ones, and the request that finds out would be lost.
     """
